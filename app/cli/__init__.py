@@ -1,0 +1,119 @@
+"""The `perdure` command. Each subcommand imports what it runs, so that `--help` is quick."""
+
+import os
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from app.errors import ConfigurationError, PerdureError
+from app.settings import Settings, load
+
+application = typer.Typer(
+    help="A durable agent service.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Lifeline = Annotated[
+    int | None, typer.Option(hidden=True, help="Stop when this descriptor is closed.")
+]
+
+
+class Part(StrEnum):
+    """What `perdure dev` stands in for, where the real one is not there."""
+
+    MODEL = "model"
+    PROVIDER = "provider"
+
+
+def main() -> None:
+    try:
+        application()
+    except ConfigurationError as error:
+        _refuse(str(error))
+    except PerdureError as error:
+        _refuse("\n".join(part for part in (error.detail, error.hint) if part))
+
+
+@application.command("dev")
+def run_dev() -> None:
+    """Run everything on this machine: database, API and worker, on 127.0.0.1:8000."""
+    from app.cli.dev import run
+
+    run(os.environ)
+
+
+@application.command("demo")
+def run_demo() -> None:
+    """Show a run that survives kill -9; ends by itself."""
+    from app.cli.demo import run
+
+    run()
+
+
+@application.command("api")
+def run_api(lifeline: Lifeline = None) -> None:
+    """Serve the HTTP API."""
+    settings = _prepare(lifeline)
+    from app.main import serve
+
+    serve(settings)
+
+
+@application.command("worker")
+def run_worker(lifeline: Lifeline = None) -> None:
+    """Carry out runs."""
+    settings = _prepare(lifeline)
+    from app.worker import serve
+
+    serve(settings)
+
+
+@application.command("migrate")
+def run_migrate() -> None:
+    """Bring the database to this version; safe to repeat."""
+    settings = _prepare(None)
+    from app.worker import migrate
+
+    migrate(settings)
+    typer.echo("The database is up to date.")
+
+
+@application.command("doctor")
+def run_doctor() -> None:
+    """Check the settings, the database and what must always be true of its runs."""
+    settings = _prepare(None)
+    from app.cli.doctor import run
+
+    if not run(settings):
+        raise typer.Exit(1)
+
+
+@application.command("simulate", hidden=True)
+def run_simulated(
+    part: Part, port: int, ledger: str = ":memory:", lifeline: Lifeline = None
+) -> None:
+    """Serve the scripted model or the pretend payment provider, with its ledger in a file."""
+    from app.cli.lifeline import hold
+    from app.cli.simulated import serve
+
+    hold(lifeline)
+    serve(part, port, ledger)
+
+
+def _prepare(lifeline: int | None) -> Settings:
+    from app import telemetry
+    from app.cli.lifeline import hold
+
+    settings = load(os.environ)
+    telemetry.configure(settings.log_level)
+    hold(lifeline)
+    return settings
+
+
+def _refuse(message: str) -> None:
+    typer.echo(message, err=True)
+    sys.exit(1)

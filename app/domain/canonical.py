@@ -1,0 +1,46 @@
+"""JSON as text: one canonical form to hash, one faithful form to store."""
+
+import hashlib
+import json
+import re
+from typing import Any
+
+# What json.loads gives: any nesting of dict, list, str, int, float, bool and None.
+Json = Any
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def canonical_json(value: object) -> str:
+    """Equal values give equal text: sorted keys, ASCII, no white space, no NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(value: object) -> str:
+    return hashlib.sha256(canonical_json(value).encode("ascii")).hexdigest()
+
+
+def encode(value: object) -> str:
+    """ASCII text with the order of the keys kept, so that what comes back is what went in."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def scrub(value: object) -> Json:
+    """The same value with NUL and lone surrogates, which Postgres text refuses, as U+FFFD."""
+    match value:
+        case str():
+            return _scrub_text(value)
+        case dict():
+            return {scrub(key): scrub(item) for key, item in value.items()}
+        case list() | tuple():
+            return [scrub(item) for item in value]
+        case _:
+            return value
+
+
+def _scrub_text(text: str) -> str:
+    if not _UNSTORABLE.search(text):
+        return text
+    # UTF-16 joins a split surrogate pair into its character; only lone halves are replaced.
+    joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return joined.replace("\x00", "\ufffd")

@@ -1,0 +1,124 @@
+"""The conversation as the model gets it, from rows alone: every `tool_use` paired with one result, in order."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.domain.canonical import encode
+
+Block = dict[str, Any]
+Message = dict[str, Any]
+
+UNKNOWN = (
+    "The outcome of this call is unknown: it was interrupted, and it may or may not have happened. "
+    "Assume neither, and do not repeat it unless you are told to."
+)
+NOT_RUN = "This call was not run."
+CACHE = {"type": "ephemeral"}
+
+
+@dataclass(frozen=True)
+class ToldCall:
+    provider_id: str
+    state: str
+    result: Any
+    told_unknown: bool = False
+
+
+@dataclass(frozen=True)
+class ToldTurn:
+    number: int
+    content: list[Block]
+    stop_reason: str
+    calls: tuple[ToldCall, ...] = ()
+
+
+@dataclass(frozen=True)
+class ToldRun:
+    """`messages`: what people said, by the number of the turn that it went out with."""
+
+    input: str | list[Block]
+    turns: tuple[ToldTurn, ...] = ()
+    messages: dict[int, list[str]] = field(default_factory=dict)
+
+
+def told(call: ToldCall) -> tuple[str, bool]:
+    """What the model reads as the call's result, and whether it is an error."""
+    if call.told_unknown or call.state == "outcome_unknown":
+        return UNKNOWN, True
+    detail = call.result.get("detail") if isinstance(call.result, dict) else None
+    match call.state:
+        case "succeeded":
+            return _success(call.result), False
+        case "failed":
+            return str(detail or "The call failed."), True
+        case "denied":
+            return f"This call was denied and not run. Reason: {detail or 'none given'}.", True
+        case "expired":
+            return "The approval of this call expired; it was not run.", True
+        case "cancelled":
+            return "This call was cancelled; it was not run.", True
+        case _:
+            return NOT_RUN, True
+
+
+def _success(result: Any) -> str:
+    if isinstance(result, dict) and result.get("error") in ("result_too_large", "result_unencodable"):
+        return "The call was done and must not be repeated, but its result cannot be shown: " + encode(result)
+    return result if isinstance(result, str) and result.strip() else encode(result)
+
+
+def conversation(runs: list[ToldRun]) -> list[Message]:
+    """Runs of one session, oldest first; the last one is the one that goes on."""
+    messages: list[Message] = []
+    for run in runs:
+        _say(messages, "user", _blocks(run.input))
+        for turn in run.turns:
+            _say(messages, "user", _texts(run, turn.number))
+            _say(messages, "assistant", _sayable(turn))
+            _say(messages, "user", _results(turn))
+        _say(messages, "user", _texts(run, len(run.turns) + 1))
+    return messages
+
+
+def cached(messages: list[Message]) -> list[Message]:
+    """The same messages with a cache breakpoint at the end of what is ours to mark."""
+    if not messages or messages[-1]["role"] != "user":
+        return messages
+    *blocks, last = messages[-1]["content"]
+    return [*messages[:-1], {"role": "user", "content": [*blocks, {**last, "cache_control": CACHE}]}]
+
+
+def _say(messages: list[Message], role: str, blocks: list[Block]) -> None:
+    if not blocks:
+        return
+    if messages and messages[-1]["role"] == role:
+        messages[-1]["content"].extend(blocks)
+    else:
+        messages.append({"role": role, "content": list(blocks)})
+
+
+def _blocks(content: str | list[Block]) -> list[Block]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _texts(run: ToldRun, turn: int) -> list[Block]:
+    return [{"type": "text", "text": text} for text in run.messages.get(turn, ())]
+
+
+def _sayable(turn: ToldTurn) -> list[Block]:
+    """The answer as received, but for what the API refuses: empty text, and tools that were never called."""
+    keep_tools = turn.calls or turn.stop_reason == "pause_turn"
+    return [
+        block
+        for block in turn.content
+        if block != {"type": "text", "text": ""} and (keep_tools or block.get("type") != "tool_use")
+    ]
+
+
+def _results(turn: ToldTurn) -> list[Block]:
+    results = []
+    for call in turn.calls:
+        text, is_error = told(call)
+        block: Block = {"type": "tool_result", "tool_use_id": call.provider_id, "content": text}
+        results.append({**block, "is_error": True} if is_error else block)
+    return results

@@ -1,0 +1,1 @@
+"""What makes a run durable. The only importer of DBOS."""

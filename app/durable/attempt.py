@@ -1,0 +1,93 @@
+"""One attempt of a call: the tool's body, and how it ended."""
+
+import asyncio
+import logging
+import threading
+import time
+from dataclasses import dataclass
+
+from app.domain.canonical import encode, scrub
+from app.domain.replay import End
+from app.durable.bodies import BodyCancelled
+from app.durable.context import context_for
+from app.durable.execution import bench, execution
+from app.durable.ledger import Call
+from app.tools.context import ToolContext
+from app.tools.declare import Tool
+from app.tools.errors import UnencodableResult
+from app.tools.outcomes import ToolError
+
+log = logging.getLogger(__name__)
+
+LARGEST_RESULT = 256 * 1024
+
+
+@dataclass(frozen=True)
+class Returned:
+    """The body returned; `result` is fit to be stored and told."""
+
+    result: object
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The body ended without a result; `detail` is fit for the model."""
+
+    how: End
+    detail: str
+    error: Exception | None = None
+
+
+async def run_body(call: Call, tool: Tool, attempt: int, connection: object = None) -> Returned | Ended:
+    """Never raises for what the tool does. An execution that is taken over meanwhile is Fenced by its next write."""
+    me = execution()
+    cancelled = threading.Event()
+    ctx = context_for(call, tool, attempt, connection=connection, cancelled=cancelled)
+    work = asyncio.wait_for(tool.invoke(ctx, call.arguments), tool.timeout)
+    watch = Watch(tool, ctx, cancelled)
+    try:
+        value = await bench().bodies.run(
+            me.run, me.fence, work, cancelled=cancelled, stoppable=tool.is_async
+        )
+    except BodyCancelled:
+        return Ended(End.CANCELLED, "The call was cancelled while it was running.")
+    except Exception as error:
+        return watch.ended(error)
+    return watch.returned(value)
+
+
+class Watch:
+    """Over one attempt: its time, and what may leave it."""
+
+    def __init__(self, tool: Tool, ctx: ToolContext, cancelled: threading.Event) -> None:
+        self.tool = tool
+        self.ctx = ctx
+        self.cancelled = cancelled
+        self.began = time.monotonic()
+
+    def returned(self, value: object) -> Returned | Ended:
+        """Once the effect is done, a result that cannot be kept does not undo it."""
+        try:
+            result = scrub(self.ctx.redact_json(self.tool.encode_result(value)))
+        except UnencodableResult as error:
+            lost: object = {"error": "result_unencodable", "detail": self.ctx.redact(str(error))}
+        else:
+            size = len(encode(result))
+            if size <= LARGEST_RESULT:
+                return Returned(result)
+            lost = {"error": "result_too_large", "bytes": size}
+        if self.tool.replay == "read_only":
+            return Ended(End.TOLD, f"The result of {self.tool.name} cannot be shown: {encode(lost)}")
+        return Returned(lost)
+
+    def ended(self, error: Exception) -> Ended:
+        name, limit = self.tool.name, self.tool.timeout
+        if isinstance(error, ToolError):
+            return Ended(End.TOLD, scrub(self.ctx.redact(str(error))) or "The tool failed.")
+        if isinstance(error, TimeoutError) and limit and time.monotonic() - self.began >= limit:
+            self.cancelled.set()
+            how = End.TIMED_OUT if self.tool.is_async else End.STILL_RUNNING
+            return Ended(how, f"{name} did not end within {limit:g} s.")
+        # The text of an undeclared exception may hold anything; it stands only in the log.
+        log.warning("%s raised", name, exc_info=error)
+        return Ended(End.RAISED, f"{name} failed with {type(error).__name__}.", error)

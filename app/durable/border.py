@@ -1,0 +1,123 @@
+"""The borders of a leg: taking the run, looking where it stands, and the three ways to let go of it."""
+
+from typing import Any
+
+from dbos import DBOS
+from pydantic import ValidationError
+
+from app.domain.position import phase_of
+from app.durable import names
+from app.durable.execution import Execution, bench, enter, execution
+from app.errors import Fenced
+from app.store import runs, turns
+from app.store.db import Connection, Transaction
+
+Output = dict[str, Any]
+
+
+async def take(run: str, leg: int) -> bool:
+    """Begins this execution, outside the journal: a fence that is journaled would be shared by a
+    frozen worker and its successor."""
+    at = bench()
+    verdict, fence = await at.write(lambda c: runs.take(c, run, leg, at.worker))
+    if verdict == "dead":
+        raise Fenced(f"{at.worker} has been given up")
+    if verdict == "moved":
+        return False
+    facts = await at.write(lambda c: runs.facts(c, run))
+    enter(Execution(run, leg, fence, facts))
+    return True
+
+
+@DBOS.step(name=names.OPEN)
+async def open_leg(run: str, leg: int) -> Output:
+    return await _look(run)
+
+
+async def _look(run: str) -> Output:
+    at = bench()
+    found = await at.write(lambda c: runs.look(c, run))
+    calls = found.pop("calls")
+    finals = _final_tools()
+    return {
+        **found,
+        "calls": [phase_of(call["state"], held=call["held"]) for call in calls],
+        "final": any(call["state"] == "succeeded" and call["tool"] in finals for call in calls),
+        "draining": at.draining.is_set(),
+    }
+
+
+@DBOS.step(name=names.PARK)
+async def park_step(run: str, leg: int) -> Output:
+    me = execution()
+    verdict = me.guard(await bench().write(lambda c: runs.park(c, run, me.fence, leg)))
+    if verdict == "again":
+        return {"position": await _look(run)}
+    return {"ended": verdict}
+
+
+@DBOS.step(name=names.HAND_OFF)
+async def hand_off_step(run: str, leg: int, why: str) -> Output:
+    me, at = execution(), bench()
+
+    async def hand_off(transaction: Transaction) -> str:
+        verdict = await runs.hand_off(transaction.connection, run, me.fence, leg, why)
+        if verdict == "handed_off":
+            await at.legs.enqueue(transaction, run, leg + 1)
+        return verdict
+
+    return {"ended": me.guard(await at.transact(hand_off))}
+
+
+@DBOS.step(name=names.SETTLE)
+async def settle_step(
+    run: str, turn: int, status: str, reason: str | None, detail: str | None
+) -> Output:
+    """Ends the run, unless something came in that has to be dealt with first."""
+    me, at = execution(), bench()
+    output = None
+    if status == "succeeded":
+        output, reason, detail = await at.write(lambda c: _output(c, run, turn))
+        status = "failed" if reason else status
+    error = None if reason is None else {"type": reason, "detail": detail}
+
+    async def settle(transaction: Transaction) -> str:
+        connection = transaction.connection
+        work = await runs.lock_work_of(connection, run)
+        assert work is not None
+        verdict = await runs.end(
+            connection, run, me.fence, status, reason=reason, output=output, error=error
+        )
+        if verdict == "ended":
+            for freed in await runs.release_held(connection, **work):
+                await at.legs.enqueue(transaction, freed["run"], freed["leg"], freed["priority"])
+        return verdict
+
+    verdict = me.guard(await at.transact(settle))
+    if verdict in ("ended", "over"):
+        return {"ended": status}
+    return {"position": await _look(run)}
+
+
+async def _output(connection: Connection, run: str, turn: int) -> tuple[Output | None, str | None, str | None]:
+    """The run's output, or the reason and the detail of why it has none."""
+    last = await turns.stored(connection, run, turn)
+    text = "".join(block["text"] for block in last["content"] if block.get("type") == "text")
+    output: Output = {"text": text, "content": last["content"]}
+    finals = [call for call in last["calls"] if call["tool"] in _final_tools() and call["state"] == "succeeded"]
+    if finals:
+        return {**output, "data": finals[0]["result"]}, None, None
+    agent = bench().registry.agent(execution().facts["agent"])
+    if agent is None or agent.output is None:
+        return output, None, None
+    try:
+        data = agent.output.model_validate_json(text)
+    except ValidationError as error:
+        problem = error.errors(include_input=False, include_url=False)[0]["msg"]
+        return None, "output_invalid", f"The answer does not fit the agent's output: {problem}"
+    return {**output, "data": data.model_dump(mode="json")}, None, None
+
+
+def _final_tools() -> set[str]:
+    agent = bench().registry.agent(execution().facts["agent"])
+    return {tool.name for tool in agent.tools if tool.final} if agent else set()

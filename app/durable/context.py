@@ -1,0 +1,43 @@
+"""What a tool is given to work with."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+from app.domain.ids import idempotency_key
+from app.durable.execution import execution
+from app.durable.ledger import Call
+from app.tools.context import ToolContext
+from app.tools.declare import Tool
+
+T = TypeVar("T")
+
+
+def context_for(
+    call: Call,
+    tool: Tool,
+    attempt: int,
+    *,
+    connection: Any = None,  # noqa: ANN401 - SQLAlchemy's, sync or async
+    cancelled: threading.Event | None = None,
+) -> ToolContext:
+    me, row = execution(), call.row
+    return ToolContext(
+        run_id=me.run,
+        session_id=row["session"],
+        agent=row["agent"],
+        turn=row["turn"],
+        index=row["index"],
+        attempt=attempt,
+        idempotency_key=idempotency_key(me.run, row["turn"], row["index"]),
+        fence=me.fence,
+        connection=connection,
+        cancelled=cancelled,
+    )
+
+
+async def within(tool: Tool, hook: Awaitable[T]) -> T:
+    """A hook has as long as the tool itself; a TimeoutError is an exception of the hook."""
+    async with asyncio.timeout(tool.timeout):
+        return await hook

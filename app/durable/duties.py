@@ -1,0 +1,108 @@
+"""What a worker does beside its runs, on an event loop and a thread of its own: tool code that blocks
+the other loop must cost neither the lease nor anybody else's recovery."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable
+
+from app.durable.execution import Bench
+from app.durable.janitor import Janitor, take_leg
+from app.durable.lease import GivenUp, Lease
+from app.durable.sweep import sweep
+from app.store import workers
+from app.store.db import Database
+
+log = logging.getLogger(__name__)
+
+SWEEP = 0.2
+WATCH = 0.5
+# A leg is DBOS's to run for this long before a worker that does not run it gives it back.
+PICK_UP = 10.0
+
+
+class Duties:
+    def __init__(self, bench: Bench, lease: Lease, url: str, on_given_up: Callable[[], None]) -> None:
+        self.bench = bench
+        self.lease = lease
+        self.url = url
+        self.on_given_up = on_given_up
+        self.idle: dict[str, float] = {}
+        self.failed: BaseException | None = None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._main, name="perdure-duties", daemon=True)
+
+    def start(self) -> None:
+        """Returns once the lease is held."""
+        self._thread.start()
+        while not self.lease.held.wait(0.05):
+            if self.failed is not None:
+                raise self.failed
+
+    def end(self) -> None:
+        """Gives the lease back. A worker that leaves legs behind stays, for the others to find it dead."""
+        ending = asyncio.run_coroutine_threadsafe(self._leave(), self._loop)
+        try:
+            ending.result(timeout=2.0)
+        except Exception as error:  # noqa: BLE001 - the others find out by themselves
+            log.warning("the lease could not be given back: %s", type(error).__name__)
+
+    async def _leave(self) -> None:
+        if self.lease.connection is not None and not self.bench.active:
+            await workers.give_up(self.lease.connection, self.bench.worker, "exited")
+
+    def _main(self) -> None:
+        try:
+            self._loop.run_until_complete(self._run())
+        except GivenUp:
+            self.on_given_up()
+        except BaseException as error:  # noqa: BLE001 - told to the thread that waits in `start`
+            log.exception("the worker's duties have ended")
+            self.failed = error
+            if self.lease.held.is_set():
+                self.on_given_up()
+
+    async def _run(self) -> None:
+        async with Database(self.url, size=3, patience=2.0) as database:
+            janitor = Janitor(self.lease, database, self.bench.legs)
+            keep = asyncio.ensure_future(self.lease.keep())
+            loops = [
+                asyncio.ensure_future(self._each(0.1, janitor.look)),
+                asyncio.ensure_future(self._each(SWEEP, lambda: sweep(database, self.bench.legs))),
+                asyncio.ensure_future(self._each(WATCH, lambda: self._watch(database))),
+            ]
+            try:
+                await keep
+            finally:
+                for loop in loops:
+                    loop.cancel()
+
+    async def _each(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            if not self.lease.held.is_set():
+                continue
+            try:
+                await duty()
+            except Exception as error:  # noqa: BLE001 - the next round looks again
+                log.warning("a duty failed: %s: %s", type(error).__name__, error)
+
+    async def _watch(self, database: Database) -> None:
+        """Stops the bodies of runs that are cancelled or taken, and gives back legs that nobody here runs."""
+        async with database.connection() as connection:
+            owned = await workers.owned(connection, self.bench.worker)
+            for body in self.bench.bodies.in_hand():
+                fence, cancelling = owned.get(body.run, (None, False))
+                if cancelling or fence != body.fence:
+                    body.cancel()
+            await self._give_back(database, set(await workers.pending_legs(connection, self.bench.worker)))
+
+    async def _give_back(self, database: Database, pending: set[str]) -> None:
+        now = time.monotonic()
+        idle = pending - self.bench.active
+        self.idle = {leg: self.idle.get(leg, now) for leg in idle}
+        for leg, since in self.idle.items():
+            if now - since > PICK_UP:
+                async with database.connection() as connection:
+                    await take_leg(connection, self.bench.legs, leg, self.bench.worker)

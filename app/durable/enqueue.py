@@ -1,0 +1,47 @@
+"""Legs are enqueued in the transaction that makes them due, or not at all."""
+
+from dbos import DBOSClient
+from dbos._client import EnqueueOptions
+
+from app.domain.ids import leg_id
+from app.durable import names
+from app.durable.serializer import JournalSerializer
+from app.store.db import Transaction, sqlalchemy_url
+
+
+class Legs:
+    def __init__(self, url: str) -> None:
+        # Lazy and without retries: what is enqueued goes over the caller's connection, never over its own.
+        self._client = DBOSClient(
+            system_database_url=sqlalchemy_url(url),
+            serializer=JournalSerializer(),
+            application_name=names.APPLICATION,
+            lazy=True,
+            retry_connection_errors=False,
+        )
+
+    async def enqueue(self, transaction: Transaction, run: str, leg: int, priority: int = 0) -> None:
+        """A leg that exists already is an error: it would be a wake-up lost in silence."""
+        options: EnqueueOptions = {
+            "queue_name": names.QUEUE,
+            "workflow_name": names.LEG,
+            "workflow_id": leg_id(run, leg),
+            "workflow_id_reuse_policy": "reject",
+            "app_version": names.APPLICATION_VERSION,
+        }
+        if priority:
+            options["priority"] = priority
+        await transaction.sqlalchemy.run_sync(
+            lambda connection: self._client.enqueue_in_transaction(connection, options, run, leg)
+        )
+
+    def resume(self, run: str, leg: int) -> None:
+        """Blocks. Hands a pending leg back to the queue, whoever had it."""
+        self._client.resume_workflow(leg_id(run, leg), queue_name=names.QUEUE)
+
+    def drop(self, workflow: str) -> None:
+        """Blocks. Ends a pending leg that its run has left behind."""
+        self._client.cancel_workflow(workflow)
+
+    def close(self) -> None:
+        self._client.destroy()

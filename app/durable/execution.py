@@ -1,0 +1,130 @@
+"""One execution of a leg: which run, under which fence, with what at hand."""
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from app.domain.ids import WorkerId, leg_id
+from app.durable.bodies import Bodies
+from app.durable.enqueue import Legs
+from app.errors import Fenced
+from app.llm.client import ModelClient
+from app.store.db import Connection, Database, Row, Transaction
+from app.store.db_errors import is_unavailable
+from app.store.notify import Notifier
+from app.tools.registry import Registry
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass
+class Bench:
+    """What every leg of this worker works with. Made by the worker's root."""
+
+    worker: WorkerId
+    database: Database
+    legs: Legs
+    registry: Registry
+    model: ModelClient
+    model_attempts: int
+    notifier: Notifier
+    bodies: Bodies = field(default_factory=Bodies)
+    active: set[str] = field(default_factory=set)
+    draining: threading.Event = field(default_factory=threading.Event)
+    lease_held: threading.Event = field(default_factory=threading.Event)
+
+    async def write(self, act: Callable[[Connection], Awaitable[T]]) -> T:
+        """One transition, sent again until the database takes it; each knows its own earlier commit."""
+
+        async def once() -> T:
+            async with self.database.connection() as connection:
+                return await act(connection)
+
+        return await insist(once)
+
+    async def transact(self, act: Callable[[Transaction], Awaitable[T]]) -> T:
+        """Several statements in one commit, tried again as a whole."""
+
+        async def once() -> T:
+            async with self.database.transaction() as transaction:
+                return await act(transaction)
+
+        return await insist(once)
+
+    async def may_begin(self) -> None:
+        """Nothing new begins while this worker cannot prove that it lives."""
+        while not self.lease_held.is_set():
+            await asyncio.sleep(0.05)
+
+
+@dataclass(frozen=True)
+class Execution:
+    run: str
+    leg: int
+    fence: int
+    facts: Row
+
+    def guard(self, verdict: str) -> str:
+        """After each write: clients are told. A refused one ends the execution, and neither step nor
+        workflow is journaled for it."""
+        bench().notifier.tell(self.run)
+        if verdict == "fenced":
+            raise Fenced(f"{self.run}: another execution has taken leg {self.leg} over")
+        return verdict
+
+
+_bench: list[Bench] = []
+_execution: ContextVar[Execution] = ContextVar("execution")
+
+
+def bench() -> Bench:
+    return _bench[0]
+
+
+@contextlib.contextmanager
+def installed(made: Bench) -> Iterator[None]:
+    """DBOS calls workflows and steps by name, so what they work with is found here."""
+    _bench.append(made)
+    try:
+        yield
+    finally:
+        _bench.remove(made)
+
+
+@contextlib.contextmanager
+def in_hand(run: str, leg: int) -> Iterator[None]:
+    """This process is at this leg; the journal alone cannot tell."""
+    bench().active.add(leg_id(run, leg))
+    try:
+        yield
+    finally:
+        bench().active.discard(leg_id(run, leg))
+
+
+def execution() -> Execution:
+    return _execution.get()
+
+
+def enter(entered: Execution) -> None:
+    _execution.set(entered)
+
+
+async def insist(once: Callable[[], Awaitable[T]]) -> T:
+    """Until the database is back; what was going on has been lost to nobody meanwhile."""
+    pause = 0.02
+    while True:
+        try:
+            return await once()
+        except Exception as error:
+            if not is_unavailable(error):
+                raise
+            log.warning("the database is away: %s", type(error).__name__)
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, 1.0)

@@ -1,0 +1,99 @@
+"""One elected worker takes over the legs of the dead, and puts stranded runs back on their way."""
+
+import asyncio
+import logging
+import time
+
+from app.durable.enqueue import Legs
+from app.durable.lease import Lease
+from app.durable.liveness import is_gone
+from app.store import runs, workers
+from app.store.db import Connection, Database, Row
+
+log = logging.getLogger(__name__)
+
+LOOK = 0.2
+GRACE = 10.0
+PATIENCE = 5.0
+
+
+class Janitor:
+    """Looks at the truth each time, never at a queue of news: what one look misses, the next one finds."""
+
+    def __init__(self, lease: Lease, database: Database, legs: Legs) -> None:
+        self.lease = lease
+        self.database = database
+        self.legs = legs
+        self.elected_on: Connection | None = None
+        self.reconnected = 0.0
+        self.connections = 1
+        self.breaches: dict[tuple[str, int], float] = {}
+
+    async def look(self) -> None:
+        """One round. An error ends it; the next one begins afresh."""
+        connection = self.lease.connection
+        if connection is None or not await self._is_elected(connection):
+            return
+        for worker in await workers.without_lease(connection):
+            await self._judge(connection, worker)
+        for leg in await workers.legs_of_the_dead(connection):
+            await take_leg(connection, self.legs, leg["workflow"], leg["worker"])
+        await self._mend(connection)
+
+    async def _is_elected(self, connection: Connection) -> bool:
+        if self.lease.connections != self.connections:
+            self.connections = self.lease.connections
+            self.reconnected = time.monotonic()
+        if self.elected_on is not connection:
+            if not await workers.try_lock(connection, workers.JANITOR, 0):
+                return False
+            self.elected_on = connection
+            log.info("elected janitor")
+        return True
+
+    async def _judge(self, connection: Connection, worker: Row) -> None:
+        """After an outage every lease looks lost for a while; then only a proved death counts."""
+        if is_gone(worker, self.lease.identity):
+            death = "proved"
+        elif worker["young"] or time.monotonic() - self.reconnected < GRACE:
+            return
+        else:
+            death = "lease_lost"
+        log.warning("worker %s is dead (%s)", worker["id"], death)
+        await workers.give_up(connection, worker["id"], death)
+
+    async def _mend(self, connection: Connection) -> None:
+        """Invariants, not events: whatever stranded a run, it is found by what it lacks."""
+        found = {(each["run"], each["leg"]): each["why"] for each in await workers.stranded(connection)}
+        now = time.monotonic()
+        self.breaches = {leg: self.breaches.get(leg, now) for leg in found}
+        for (run, leg), since in self.breaches.items():
+            if now - since > PATIENCE:
+                await self._carry_on(run, leg, found[run, leg])
+        for forgotten in await workers.forgotten(connection):
+            await self._release(forgotten)
+
+    async def _carry_on(self, run: str, leg: int, why: str) -> None:
+        log.warning("%s is stranded: %s", run, why)
+        async with self.database.transaction() as transaction:
+            following = await workers.carry_on(transaction.connection, run, leg, why)
+            if following is not None:
+                await self.legs.enqueue(transaction, run, following)
+
+    async def _release(self, run: Row) -> None:
+        async with self.database.transaction() as transaction:
+            await runs.lock_work(transaction.connection, run["session"], run["target"])
+            for freed in await runs.release_held(
+                transaction.connection, run["session"], run["target"]
+            ):
+                await self.legs.enqueue(transaction, freed["run"], freed["leg"], freed["priority"])
+
+
+async def take_leg(connection: Connection, legs: Legs, workflow: str, worker: str) -> None:
+    """Takes one leg from a worker that no longer runs it."""
+    run, _, leg = workflow.partition(":")
+    if await workers.take_over(connection, run, int(leg), worker) == "resume":
+        log.warning("leg %s is taken over from %s", workflow, worker)
+        await asyncio.to_thread(legs.resume, run, int(leg))
+    else:
+        await asyncio.to_thread(legs.drop, workflow)

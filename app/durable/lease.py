@@ -1,0 +1,100 @@
+"""The lease: a session advisory lock that Postgres itself ends when this worker dies, freezes or is cut off."""
+
+import asyncio
+import logging
+import time
+from dataclasses import asdict, dataclass
+from threading import Event
+from typing import Any
+
+import psycopg
+
+from app.domain.ids import WorkerId
+from app.durable.liveness import Identity
+from app.store import workers
+from app.store.db import Connection
+
+log = logging.getLogger(__name__)
+
+KEEPALIVES: dict[str, Any] = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
+
+
+class GivenUp(Exception):
+    """The others have given this worker up and taken its runs."""
+
+
+@dataclass
+class Lease:
+    """Kept by one task; `connection` is also the janitor's, so that its lock ends with the lease."""
+
+    url: str
+    worker: WorkerId
+    identity: Identity
+    version: str
+    agents: list[str]
+    seconds: float
+    held: Event
+    connection: Connection | None = None
+    connections: int = 0
+
+    async def keep(self) -> None:
+        """Until this worker is given up. Without a beat for most of the lease nothing new may begin."""
+        lock = await self._acquire()
+        last = time.monotonic()
+        while True:
+            await asyncio.sleep(self.seconds / 5)
+            try:
+                await self._beat(lock)
+                last = time.monotonic()
+                self.held.set()
+            except (psycopg.Error, OSError) as error:
+                log.warning("the lease cannot be renewed: %s", type(error).__name__)
+                await self._disconnect()
+                if time.monotonic() - last > self.seconds * 0.8:
+                    self.held.clear()
+
+    async def _acquire(self) -> int:
+        """The lock first, then the row: a row without its lock is a dead worker's."""
+        connection = await self._connect()
+        lock = await workers.draw_lock(connection)
+        while not await workers.try_lock(connection, workers.LEASE, lock):
+            lock = await workers.draw_lock(connection)
+        await workers.insert(
+            connection, self.worker, lock, self.version, self.agents, asdict(self.identity)
+        )
+        self.held.set()
+        return lock
+
+    async def _beat(self, lock: int) -> None:
+        async with asyncio.timeout(self.seconds / 2):
+            connection = self.connection or await self._reconnect(lock)
+            alive = await workers.beat(connection, self.worker)
+        if not alive:
+            raise GivenUp(f"{self.worker} has been given up")
+
+    async def _reconnect(self, lock: int) -> Connection:
+        connection = await self._connect()
+        if not await workers.try_lock(connection, workers.LEASE, lock):
+            await self._disconnect()
+            raise psycopg.OperationalError("the earlier session still holds the lock")
+        return connection
+
+    async def _connect(self) -> Connection:
+        idle = f"-c idle_session_timeout={int(self.seconds * 1000)}"
+        connection = await psycopg.AsyncConnection.connect(
+            self.url, autocommit=True, options=idle, connect_timeout=3, **KEEPALIVES
+        )
+        try:
+            await connection.execute("set client_connection_check_interval = '1s'")
+        except psycopg.Error:
+            log.debug("this platform cannot check client connections")
+        self.connection = connection
+        self.connections += 1
+        return connection
+
+    async def _disconnect(self) -> None:
+        if self.connection is not None:
+            await self.connection.close()
+            self.connection = None
+
+

@@ -1,0 +1,138 @@
+"""The ledger as a tool step sees it: a call, and the transitions it can make."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.domain.position import Phase, phase_of
+from app.domain.replay import Attempts, Policy, agreed
+from app.durable.execution import bench, execution
+from app.store import calls
+from app.store.calls import Intent, Outcome, Place
+from app.store.db import Row
+from app.tools.agent import Agent
+from app.tools.declare import Tool
+
+# Attempts that ended without a result, as they stand in a call's history.
+FAILED = ("raised", "timed_out", "still_running")
+
+
+@dataclass(frozen=True)
+class Call:
+    row: Row
+    agent: Agent | None
+    tool: Tool | None
+
+    @property
+    def id(self) -> str:
+        return str(self.row["id"])
+
+    @property
+    def state(self) -> str:
+        return str(self.row["state"])
+
+    @property
+    def phase(self) -> Phase:
+        return phase_of(self.state, held=self.row["held"])
+
+    @property
+    def cancelling(self) -> bool:
+        return bool(self.row["status"] == "cancelling")
+
+    @property
+    def attempt(self) -> int:
+        """The last one that was begun; 0 before the first."""
+        return int(self.row["attempts"])
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return dict(self.row["arguments"])
+
+    def policy(self, tool: Tool) -> Policy:
+        return agreed(self.row["replay"], tool.replay)
+
+    def attempts(self, tool: Tool, *, this_one: bool = False) -> Attempts:
+        failed = sum(attempt["outcome"] in FAILED for attempt in self.row["history"])
+        return Attempts(failed + this_one, tool.attempts)
+
+    def intent(self, tool: Tool) -> Intent:
+        """As recorded: once proposed, only the stored arguments decide."""
+        return Intent(
+            self.arguments, self.row["arguments_hash"], self.policy(tool), self.row["approval"]
+        )
+
+    def recorded_intent(self) -> Intent:
+        """For a call whose tool is gone: as it was begun."""
+        row = self.row
+        return Intent(self.arguments, row["arguments_hash"], row["replay"], row["approval"])
+
+    def with_arguments(self, arguments: dict[str, Any]) -> "Call":
+        """The call as its body sees it, before its row says so."""
+        return replace(self, row={**self.row, "arguments": arguments})
+
+    def place(self, attempt: int) -> Place:
+        me = execution()
+        return Place(me.run, me.fence, self.id, bench().worker, attempt)
+
+
+async def load(run: str, turn: int, index: int) -> Call:
+    at = bench()
+    found = await at.write(lambda c: calls.load(c, run, turn, index))
+    agent = at.registry.agent(found["agent"])
+    return Call(found, agent, None if agent is None else agent.tool(found["tool"]))
+
+
+async def start(call: Call, intent: Intent, attempt: int) -> str:
+    """'ok' once the intent is committed; 'cancel' or 'moved' where the tool must not be called."""
+    place = call.place(attempt)
+    verdict = await bench().write(lambda c: calls.start(c, place, intent))
+    return execution().guard(verdict)
+
+
+async def finish(
+    call: Call,
+    state: str,
+    result: object,
+    *,
+    intent: Intent | None = None,
+    attempt: int = 0,
+    ended: str | None = None,
+) -> None:
+    place = call.place(attempt)
+    outcome = Outcome(state, result, is_error=state != "succeeded", attempt_ended=ended)
+    verdict = await bench().write(lambda c: calls.finish(c, place, intent, outcome))
+    execution().guard(verdict)
+
+
+async def hold(
+    call: Call,
+    intent: Intent,
+    state: str,
+    *,
+    kind: str,
+    question: str,
+    attempt: int = 0,
+    evidence: object = None,
+    seconds: float | None = None,
+    ended: str | None = None,
+) -> None:
+    place = call.place(attempt)
+    verdict = await bench().write(
+        lambda c: calls.hold(
+            c,
+            place,
+            intent,
+            state,
+            kind=kind,
+            question=question,
+            evidence=evidence,
+            seconds=seconds,
+            outcome=ended,
+        )
+    )
+    execution().guard(verdict)
+
+
+async def supersede_approval(call: Call) -> None:
+    place = call.place(call.attempt)
+    verdict = await bench().write(lambda c: calls.supersede_approval(c, place))
+    execution().guard(verdict)

@@ -1,0 +1,15 @@
+"""Names that live in the journal. Frozen: a renamed step or workflow strands what is under way."""
+
+APPLICATION = "perdure"
+# One constant for good: a leg that no longer fits today's code is carried on from our tables instead.
+APPLICATION_VERSION = "1"
+QUEUE = "agents"
+
+LEG = "perdure.leg"
+
+OPEN = "perdure.open"
+MODEL = "perdure.model"
+TOOL = "perdure.tool"
+PARK = "perdure.park"
+HAND_OFF = "perdure.hand_off"
+SETTLE = "perdure.settle"

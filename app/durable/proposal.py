@@ -1,0 +1,107 @@
+"""Before a call's first start: what is decided once, and what needs a person."""
+
+import logging
+
+from app.domain.canonical import digest, encode
+from app.durable import ledger
+from app.durable.context import context_for, within
+from app.durable.ledger import Call
+from app.store.calls import Intent
+from app.tools.context import ToolContext
+from app.tools.declare import Tool
+from app.tools.errors import InvalidArguments
+from app.tools.outcomes import ToolError
+
+log = logging.getLogger(__name__)
+
+
+async def propose(call: Call) -> Intent | None:
+    """Decides the arguments and whether a person is asked. Returns the intent of a call that may run now."""
+    if call.tool is None or call.agent is None:
+        await refuse(call, "tool_missing", missing(call))
+        return None
+    ctx = context_for(call, call.tool, attempt=0)
+    try:
+        arguments = call.tool.parse(call.row["proposed"])
+        arguments = await within(call.tool, call.tool.run_before(ctx, arguments))
+    except (InvalidArguments, ToolError) as error:
+        await refuse(call, "invalid_arguments", ctx.redact(str(error)))
+        return None
+    except Exception as error:
+        log.exception("the before hook of %s failed", call.tool.name)
+        await refuse(call, "hook_failed", f"{call.tool.name} could not be prepared: {_name(error)}")
+        return None
+    asked = await _needs_person(call, call.tool, ctx, arguments)
+    intent = Intent(
+        arguments, digest(arguments), call.policy(call.tool), "always" if asked else "never"
+    )
+    if not asked:
+        return intent
+    await ask(call, call.tool, intent, await read_evidence(call.tool, ctx, arguments))
+    return None
+
+
+async def _needs_person(
+    call: Call, tool: Tool, ctx: ToolContext, arguments: dict[str, object]
+) -> bool:
+    # While an earlier call of this tool may or may not have happened, no rule lets another one through.
+    if call.row["guarded"]:
+        return True
+    assert call.agent is not None
+    try:
+        return await within(tool, call.agent.needs_approval(tool, ctx, arguments))
+    except Exception:
+        log.exception("the approval rule of %s failed; a person is asked", tool.name)
+        return True
+
+
+async def read_evidence(tool: Tool, ctx: ToolContext, arguments: dict[str, object]) -> object:
+    """What the precondition hook sees now. A hook that fails is shown as failed, and never equals a finding."""
+    try:
+        return await within(tool, tool.read_precondition(ctx, arguments))
+    except Exception as error:
+        log.exception("the precondition of %s failed", tool.name)
+        return {"error": "precondition_failed", "detail": _name(error), "key": ctx.idempotency_key}
+
+
+async def ask(call: Call, tool: Tool, intent: Intent, evidence: object, changed: str = "") -> None:
+    question = f"May {call.row['agent']} run {tool.name}?{changed}"
+    if call.row["guarded"]:
+        question += f" The outcome of an earlier {tool.name} is still unknown."
+    await ledger.hold(
+        call,
+        intent,
+        "waiting",
+        kind="approval",
+        question=question,
+        evidence=evidence,
+        seconds=None if tool.expires is None else tool.expires.total_seconds(),
+    )
+
+
+async def may_run(call: Call, tool: Tool) -> bool:
+    """Whether a call that was proposed earlier may run: it is allowed, and the world is as it was shown."""
+    if call.row["approval"] != "always" or call.attempt > 0:
+        return True
+    evidence = await read_evidence(tool, context_for(call, tool, attempt=0), call.arguments)
+    shown = call.row["shown"]
+    if call.row["allowed"] and evidence == shown:
+        return True
+    await ledger.supersede_approval(call)
+    changed = f" Since it was allowed, {encode(shown)} has become {encode(evidence)}."
+    await ask(call, tool, call.intent(tool), evidence, changed)
+    return False
+
+
+async def refuse(call: Call, error: str, detail: str) -> None:
+    """The call ends without having been run, and the model is told why."""
+    await ledger.finish(call, "failed", {"error": error, "detail": detail})
+
+
+def missing(call: Call) -> str:
+    known = ", ".join(tool.name for tool in call.agent.tools) if call.agent else ""
+    return f"There is no tool {call.row['tool']!r} (any more). There are: {known or 'none'}."
+
+
+def _name(error: BaseException) -> str:
+    return type(error).__name__

@@ -1,0 +1,37 @@
+"""Asking the outside world whether an interrupted call happened."""
+
+import logging
+
+from app.domain.canonical import encode, scrub
+from app.domain.replay import Finding
+from app.durable.attempt import LARGEST_RESULT
+from app.durable.context import context_for, within
+from app.durable.ledger import Call
+from app.tools.declare import Tool
+from app.tools.errors import UnencodableResult
+from app.tools.outcomes import CannotTell, DidNotHappen, Happened
+
+log = logging.getLogger(__name__)
+
+
+async def ask_world(call: Call, tool: Tool, attempt: int) -> tuple[Finding, object]:
+    """The hook's finding, with the result if it happened. A hook that fails cannot tell."""
+    ctx = context_for(call, tool, attempt)
+    try:
+        verdict = await within(tool, tool.ask_reconcile(ctx, call.arguments))
+    except Exception:
+        log.exception("the reconcile hook of %s failed", tool.name)
+        return Finding.CANNOT_TELL, None
+    match verdict:
+        case DidNotHappen():
+            return Finding.DID_NOT_HAPPEN, None
+        case CannotTell():
+            return Finding.CANNOT_TELL, None
+        case Happened(value):
+            try:
+                result = scrub(ctx.redact_json(tool.encode_result(value)))
+            except UnencodableResult as error:
+                return Finding.HAPPENED, {"error": "result_unencodable", "detail": ctx.redact(str(error))}
+            if len(encode(result)) > LARGEST_RESULT:
+                return Finding.HAPPENED, {"error": "result_too_large", "bytes": len(encode(result))}
+            return Finding.HAPPENED, result

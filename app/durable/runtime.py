@@ -1,0 +1,65 @@
+"""DBOS itself: how it is configured, launched, migrated and left."""
+
+import logging
+
+import psycopg
+import sqlalchemy
+from dbos import DBOS, DBOSConfig
+from sqlalchemy import event
+
+import app.durable.leg  # noqa: F401 - registers the workflow and its steps under their names
+from app.durable import names
+from app.durable.serializer import JournalSerializer, refuse_pickle
+from app.store.db import sqlalchemy_url
+
+
+def prepare() -> None:
+    """Once per process, before any engine is made."""
+    refuse_pickle()
+    logging.getLogger("dbos").setLevel(logging.WARNING)
+    event.listen(sqlalchemy.Engine, "handle_error", _call_it_a_disconnect)
+
+
+def _call_it_a_disconnect(context: sqlalchemy.ExceptionContext) -> None:
+    """DBOS tells an outage by the error's words, and misses a missing socket and a DNS failure."""
+    error = context.original_exception
+    if isinstance(error, psycopg.OperationalError) and (
+        context.connection is None or error.sqlstate is None
+    ):
+        context.is_disconnect = True
+
+
+def configure(url: str, worker: str) -> None:
+    config: DBOSConfig = {
+        "name": names.APPLICATION,
+        "system_database_url": sqlalchemy_url(url),
+        "executor_id": worker,
+        "application_version": names.APPLICATION_VERSION,
+        "serializer": JournalSerializer(),
+        "sys_db_pool_size": 20,
+        "sys_db_idle_transaction_timeout_sec": 15,
+        "max_executor_threads": 64,
+        "run_migrations": False,
+        "log_level": "WARNING",
+    }
+    DBOS(config=config)
+
+
+def launch(concurrency: int) -> None:
+    """Blocks, and must not run on the event loop."""
+    DBOS.launch()
+    DBOS.register_queue(
+        names.QUEUE,
+        worker_concurrency=concurrency,
+        polling_interval_sec=0.05,
+        on_conflict="always_update",
+    )
+
+
+def leave(grace_seconds: float) -> None:
+    """Blocks. Stops claiming at once, then waits for the legs in hand to reach a border."""
+    DBOS.destroy(workflow_completion_timeout_sec=int(grace_seconds))
+
+
+def migrate(url: str) -> None:
+    DBOS.migrate(sqlalchemy_url(url))

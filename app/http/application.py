@@ -1,0 +1,58 @@
+"""The ASGI application, put together."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.middleware import Middleware
+from pydantic.json_schema import models_json_schema
+from starlette.exceptions import HTTPException
+
+from app.errors import PerdureError
+from app.http import fleet, health, run_parts, runs, waits
+from app.http.access import Access
+from app.http.health import Readiness
+from app.http.middleware import BodyLimit, Envelope, Head
+from app.http.parts import Parts
+from app.http.problems import answer
+from app.http.schemas.answers import Problem
+
+
+class Service(FastAPI):
+    """FastAPI with the problem document among the schemas of its /openapi.json."""
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            document = super().openapi()
+            _, definitions = models_json_schema(
+                [(Problem, "serialization")], ref_template="#/components/schemas/{model}"
+            )
+            document["components"]["schemas"] |= definitions["$defs"]
+        return super().openapi()
+
+
+def build(parts: Parts, *, key: str | None) -> Service:
+    """`key`: what all requests must carry; None for a service of this machine only."""
+    app = Service(
+        title="Perdure",
+        version="1",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        middleware=[
+            Middleware(Envelope),
+            Middleware(Head),
+            Middleware(Access, key=key),
+            Middleware(BodyLimit),
+        ],
+        exception_handlers={
+            PerdureError: answer,
+            HTTPException: answer,
+            RequestValidationError: answer,
+        },
+    )
+    app.state.parts = parts
+    app.state.readiness = Readiness(parts)
+    for part in (runs, run_parts, waits, fleet, health):
+        app.router.routes += part.routes.routes
+    return app

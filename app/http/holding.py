@@ -1,0 +1,52 @@
+"""`Prefer: wait`: an answer that is held until it is worth giving."""
+
+import asyncio
+from typing import Any
+
+from starlette.requests import Request
+
+from app.delivery.hub import Hub
+from app.http.preferences import Preference
+from app.services.context import Services
+from app.services.views_runs import get_run
+
+Run = dict[str, Any]
+ENDED = frozenset({"succeeded", "failed", "cancelled", "dead_letter"})
+# Waits that a person or a client must resolve; the others resolve themselves.
+ASKING = frozenset({"approval", "outcome", "input", "external"})
+
+
+def has_ended(run: Run) -> bool:
+    return run["status"] in ENDED
+
+
+async def settled_run(
+    request: Request, services: Services, hub: Hub, run_id: str, preference: Preference
+) -> Run:
+    """The run as soon as it has ended or asks for something; as it is when the time is over."""
+    run = await get_run(services, run_id)
+    if preference.wait and not has_ended(run) and not _asks(run):
+        await _wait(request, hub, run_id, preference.wait)
+        run = await get_run(services, run_id)
+    return run
+
+
+def _asks(run: Run) -> bool:
+    return any(wait["kind"] in ASKING for wait in run["waiting_for"])
+
+
+async def _wait(request: Request, hub: Hub, run_id: str, seconds: int) -> None:
+    tasks = [
+        asyncio.create_task(hub.wait(run_id, seconds)),
+        asyncio.create_task(_client_gone(request)),
+    ]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def _client_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

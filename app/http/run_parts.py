@@ -1,0 +1,38 @@
+"""What a run is made of, in pages."""
+
+from typing import Annotated
+
+from fastapi import Query
+
+from app.http.answers import Json
+from app.http.parts import Id, TheServices
+from app.http.routing import router
+from app.http.schemas import answers
+from app.http.schemas.queries import EventsQuery, PartsQuery
+from app.services import views_parts
+
+routes = router("/v1/runs/{id}", "runs")
+
+Parts = Annotated[PartsQuery, Query()]
+
+
+@routes.get("/turns", operation_id="listTurns", response_model=answers.Page[answers.Turn])
+async def list_turns(id: Id, services: TheServices, query: Parts) -> Json:
+    return Json(await views_parts.list_turns(services, id, query.listing("turns", run=id)))
+
+
+@routes.get("/calls", operation_id="listCalls", response_model=answers.Page[answers.Call])
+async def list_calls(id: Id, services: TheServices, query: Parts) -> Json:
+    return Json(await views_parts.list_calls(services, id, query.listing("calls", run=id)))
+
+
+@routes.get("/messages", operation_id="listMessages", response_model=answers.Page[answers.Message])
+async def list_messages(id: Id, services: TheServices, query: Parts) -> Json:
+    return Json(await views_parts.list_messages(services, id, query.listing("messages", run=id)))
+
+
+@routes.get("/events", operation_id="listEvents", response_model=answers.Events)
+async def list_events(
+    id: Id, services: TheServices, query: Annotated[EventsQuery, Query()]
+) -> Json:
+    return Json(await views_parts.list_events(services, id, query.after, query.limit))

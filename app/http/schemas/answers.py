@@ -1,0 +1,269 @@
+"""The shapes of answers, for readers of /openapi.json; handlers send plain JSON."""
+
+from datetime import datetime
+from typing import Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from app.http.schemas.queries import Kind, State, Status
+
+T = TypeVar("T")
+Json = Any
+
+
+class Answer(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Page(Answer, Generic[T]):
+    data: list[T]
+    next: str | None
+
+
+class WaitingFor(Answer):
+    id: str
+    run: str
+    kind: Kind
+    call: str | None
+    tool: str | None
+    question: str
+    arguments: Json
+    arguments_hash: str | None
+    idempotency_key: str | None
+    evidence: Json
+    deadline: datetime | None
+
+
+class Usage(Answer):
+    model_calls: int
+    repaid_model_calls: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    cost_usd: str
+
+
+class Limits(Answer):
+    turns: int | None
+    tokens: int | None
+    cost_usd: str | None
+    seconds: float | None
+    calls: int | None
+
+
+class LimitsLeft(Answer):
+    """Only what is limited."""
+
+    turns: int | None = None
+    tokens: int | None = None
+    cost_usd: str | None = None
+    seconds: float | None = None
+    calls: int | None = None
+
+
+class Effect(Answer):
+    call: str
+    tool: str
+    effect: Literal["confirmed", "absent", "unknown", "compensated"]
+
+
+class Run(Answer):
+    id: str
+    agent: str
+    agent_version: str
+    session: str
+    parent: str | None
+    root: str
+    children: list[str]
+    status: Status
+    reason: str | None
+    stalled: str | None
+    waiting_for: list[WaitingFor]
+    input: Json
+    output: Json
+    error: Json
+    target: str | None
+    metadata: dict[str, str]
+    priority: int
+    deadline: datetime | None
+    turns: int
+    leg: int
+    attempt: int
+    worker: str | None
+    usage: Usage
+    limits: Limits
+    limits_left: LimitsLeft
+    trace_id: str
+    effects: list[Effect]
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class Attempt(Answer):
+    attempt: int
+    worker: str
+    started_at: datetime
+    ended_at: datetime | None
+    outcome: str | None
+
+
+class Turn(Answer):
+    run: str
+    number: int
+    model: str
+    stop_reason: str | None
+    content: Json
+    usage: Json
+    prompt_hash: str
+    tools_hash: str
+    attempts: int
+    worker: str
+    history: list[Attempt]
+    started_at: datetime
+    finished_at: datetime | None
+
+
+class Call(Answer):
+    id: str
+    run: str
+    turn: int
+    index: int
+    provider_id: str
+    tool: str
+    arguments: Json
+    arguments_hash: str | None
+    replay: Literal["read_only", "idempotent", "transactional", "at_most_once"] | None
+    approval: Literal["never", "always"] | None
+    state: Literal[
+        "proposed",
+        "waiting",
+        "ready",
+        "started",
+        "succeeded",
+        "failed",
+        "outcome_unknown",
+        "denied",
+        "expired",
+        "cancelled",
+    ]
+    attempts: int
+    idempotency_key: str
+    result: Json
+    is_error: bool | None
+    worker: str | None
+    history: list[Attempt]
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class Event(Answer):
+    seq: int
+    run: str
+    type: str
+    data: Json
+    at: datetime
+
+
+class Events(Answer):
+    data: list[Event]
+    next: int | None
+
+
+class Wait(Answer):
+    id: str
+    run: str
+    kind: Kind
+    state: State
+    call: str | None
+    tool: str | None
+    question: str
+    arguments: Json
+    arguments_hash: str | None
+    evidence: Json
+    deadline: datetime | None
+    resolution: Json
+    resolved_by: str | None
+    on_behalf_of: str | None
+    resolved_via: str | None
+    resolved_at: datetime | None
+    created_at: datetime
+
+
+class Message(Answer):
+    id: str
+    run: str
+    text: str
+    state: Literal["queued", "delivered", "undelivered"]
+    turn: int | None
+    created_at: datetime
+
+
+class Agent(Answer):
+    name: str
+    version: str
+    model: str
+    instructions: str
+    tools: list[str]
+    limits: Limits
+    worker_count: int
+
+
+class Tool(Answer):
+    name: str
+    agent: str
+    description: str
+    input_schema: dict[str, Any]
+    replay: str
+    approval: str
+    has: dict[str, bool]
+    timeout: float | None
+    attempts: int
+    external: bool
+
+
+class Leg(Answer):
+    run: str
+    leg: int
+
+
+class Worker(Answer):
+    id: str
+    host: str
+    pid: int
+    version: str
+    agents: list[str]
+    started_at: datetime
+    lease: Literal["held", "lost"]
+    last_beat_at: datetime
+    legs: list[Leg]
+
+
+class Session(Answer):
+    id: str
+    runs: list[str]
+    active_run: str | None
+    metadata: dict[str, Json]
+    created_at: datetime
+
+
+class Health(Answer):
+    status: Literal["ok"]
+
+
+class FieldProblem(BaseModel):
+    field: str
+    message: str
+
+
+class Problem(BaseModel):
+    """RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    hint: str | None = None
+    errors: list[FieldProblem] | None = None

@@ -1,0 +1,79 @@
+"""Query parameters. An unknown one is refused: without that filter it is another question."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from starlette.requests import Request
+
+from app.http.problems import refuse
+from app.http.schemas.requests import to_instant
+from app.services.views_pages import Listing
+
+MOST_ITEMS = 200
+
+
+def _storable(value: str) -> str:
+    if "\x00" in value:
+        raise ValueError("must not hold NUL")
+    return value
+
+
+def _to_instant(value: object) -> object:
+    # An unescaped plus sign arrives as a space.
+    return to_instant(value.replace(" ", "+") if isinstance(value, str) else value)
+
+
+Text = Annotated[str, Field(max_length=200), AfterValidator(_storable)]
+Instant = Annotated[datetime, BeforeValidator(_to_instant)]
+Limit = Annotated[int, Field(ge=1, le=MOST_ITEMS)]
+Status = Literal[
+    "queued", "running", "waiting", "cancelling", "succeeded", "failed", "cancelled", "dead_letter"
+]
+Kind = Literal["approval", "outcome", "input", "external", "timer", "child"]
+State = Literal["open", "resolved", "expired", "superseded", "cancelled"]
+
+
+class ListQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    limit: Limit = 50
+    after: Annotated[str, Field(max_length=1000)] | None = None
+
+    def listing(self, name: str, **bound: Any) -> Listing:
+        """`bound`: what the path has already decided."""
+        filters = self.model_dump(exclude={"limit", "after"}, exclude_none=True)
+        return Listing(name, self.limit, self.after, filters | bound)
+
+
+class PartsQuery(ListQuery):
+    """The parts of one run come in larger pages: most runs fit into one."""
+
+    limit: Limit = MOST_ITEMS
+
+
+class EventsQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    limit: Limit = MOST_ITEMS
+    after: Annotated[int, Field(ge=0, lt=2**63)] = 0
+
+
+class RunsQuery(ListQuery):
+    status: Status | None = None
+    agent: Text | None = None
+    session: Text | None = None
+    target: Text | None = None
+    created_after: Instant | None = None
+    created_before: Instant | None = None
+
+
+class WaitsQuery(ListQuery):
+    run: Text | None = None
+    kind: Kind | None = None
+    state: State | None = None
+
+
+async def no_query(request: Request) -> None:
+    for name in request.query_params:
+        raise refuse(name, "is not known here")

@@ -1,0 +1,1 @@
+"""The model side: the port, the Anthropic client behind it, prices, and a scripted model."""

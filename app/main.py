@@ -1,0 +1,124 @@
+"""The API process: it accepts, shows and decides; it runs no leg of any run."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from fastapi import FastAPI
+
+from app.delivery.hub import Hub
+from app.durable.enqueue import Legs
+from app.errors import ConfigurationError
+from app.http.application import build
+from app.http.parts import Parts
+from app.services.agents import register
+from app.services.context import Services
+from app.settings import Settings
+from app.store.db import Database
+from app.store.db_errors import is_unavailable
+from app.store.notify import Notifier
+from app.tools.registry import Registry, load
+
+CONNECTIONS = 10
+# How long a request waits for a connection before it is told that the database is away.
+PATIENCE_SECONDS = 3
+RETRY_SECONDS = 0.5
+GRACE_SECONDS = 3
+
+
+def serve(settings: Settings) -> None:
+    """Until SIGTERM or SIGINT. Agents that cannot be loaded, or a port in use, refuse the start."""
+    registry = load(",".join(settings.agents))
+    with _listener(settings.host, settings.port) as listener:
+        asyncio.run(_serve(settings, registry, listener))
+
+
+def create_app(
+    services: Services, hub: Hub, registration: "Registration", key: str | None
+) -> FastAPI:
+    return build(Parts(services, hub, registration.is_done), key=key)
+
+
+class Registration:
+    """Makes the agents of this deployment known, as soon as there is a database to tell."""
+
+    def __init__(self, database: Database, registry: Registry) -> None:
+        self._database = database
+        self._registry = registry
+        self._done = False
+
+    def is_done(self) -> bool:
+        return self._done
+
+    async def run(self) -> None:
+        while not self._done:
+            try:
+                await register(self._database, self._registry)
+                self._done = True
+            except Exception as error:
+                if not is_unavailable(error):
+                    raise
+                await asyncio.sleep(RETRY_SECONDS)
+
+
+class _Server(uvicorn.Server):
+    """On a signal: lets held requests go at once, and ends by returning."""
+
+    def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
+        super().__init__(config)
+        self._hub = hub
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+        yield
+
+    def _stop(self) -> None:
+        self._hub.release()
+        self.should_exit = True
+
+
+async def _serve(settings: Settings, registry: Registry, listener: socket.socket) -> None:
+    url = settings.database_url.get_secret_value()
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    legs = Legs(url)
+    async with Database(url, size=CONNECTIONS, patience=PATIENCE_SECONDS) as database:
+        hub = Hub(database)
+        registration = Registration(database, registry)
+        app = create_app(Services(database, legs, Notifier(database)), hub, registration, key)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(hub.run()), group.create_task(registration.run())]
+            await _Server(_config(app), hub).serve([listener])
+            for task in tasks:
+                task.cancel()
+    legs.close()
+
+
+def _config(app: FastAPI) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise ConfigurationError(
+            f"Perdure cannot listen on {host}:{port}: {error.strerror}.",
+            hint="Stop what listens there, or choose another PERDURE_PORT.",
+        ) from error

@@ -1,0 +1,180 @@
+"""Submitting and cancelling runs. One function, one transaction."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from app.domain.canonical import encode
+from app.domain.ids import new_run_id, new_session_id
+from app.domain.limits import InvalidLimit, Limits
+from app.errors import AgentNotFound, FieldError, IdempotencyKeyReused, Invalid, NotFound, RunEnded, TargetBusy
+from app.services.context import Caller, Services
+from app.store import agents, events, idempotency, runs
+from app.store.db import Connection, Row, Transaction
+
+
+@dataclass(frozen=True)
+class Submission:
+    agent: str
+    input: str | list[dict[str, Any]]
+    session: str | None
+    target: str | None
+    on_busy: str
+    limits: dict[str, Any]
+    priority: int
+    deadline: datetime | None
+    metadata: dict[str, str]
+    trace_id: str
+
+
+@dataclass(frozen=True)
+class Submitted:
+    run: str
+    replayed: bool = False
+    existing: bool = False
+
+
+async def submit(
+    services: Services, submission: Submission, caller: Caller, key: str | None, fingerprint: str
+) -> Submitted:
+    """Accepts a run once per key, and at most one active run for each session and target."""
+    run = new_run_id()
+    async with services.database.transaction() as transaction:
+        connection = transaction.connection
+        if key is not None:
+            first = await idempotency.spend(connection, caller.actor, key, fingerprint, run)
+            if first is not None:
+                return _replayed(first, fingerprint)
+        agent = await agents.find(connection, submission.agent)
+        if agent is None:
+            raise AgentNotFound(
+                f"There is no agent {submission.agent!r}; GET /v1/agents lists those there are."
+            )
+        session = submission.session or new_session_id()
+        await runs.make_work(connection, session, submission.target)
+        await runs.lock_work(connection, session, submission.target)
+        active = await runs.active(connection, session, submission.target)
+        existing = await _make_way(services, transaction, submission, active, caller)
+        if existing is not None:
+            if key is not None:
+                await idempotency.point(connection, caller.actor, key, existing)
+            return Submitted(existing, existing=True)
+        held = bool(await runs.active(connection, session, submission.target))
+        await _insert(connection, run, session, submission, agent, held=held)
+        if not held:
+            await services.legs.enqueue(transaction, run, 1, submission.priority)
+    services.notifier.tell(run)
+    return Submitted(run)
+
+
+def _replayed(first: Row, fingerprint: str) -> Submitted:
+    if first["fingerprint"] != fingerprint:
+        raise IdempotencyKeyReused(
+            "This Idempotency-Key has been used with another body; use a new key for a new request."
+        )
+    return Submitted(first["run"], replayed=True)
+
+
+async def _make_way(
+    services: Services,
+    transaction: Transaction,
+    submission: Submission,
+    active: list[Row],
+    caller: Caller,
+) -> str | None:
+    """What `on_busy` says about the runs that hold the session or the target; answers one to return."""
+    if not active or submission.on_busy == "queue":
+        return None
+    if submission.on_busy == "return_existing":
+        return str(active[0]["id"])
+    if submission.on_busy == "reject":
+        raise TargetBusy(
+            f"Run {active[0]['id']} is active on this session or target; "
+            "wait for it, cancel it, or submit with another on_busy.",
+            extra={"run": active[0]["id"]},
+        )
+    for run in active:
+        await _cancel(services, transaction, run["id"], caller, "superseded")
+    return None
+
+
+async def _insert(
+    connection: Connection,
+    run: str,
+    session: str,
+    submission: Submission,
+    agent: Row,
+    *,
+    held: bool,
+) -> None:
+    await runs.insert(
+        connection,
+        {
+            "id": run,
+            "agent": submission.agent,
+            "agent_version": agent["version"],
+            "session": session,
+            "target": submission.target,
+            "input": encode(submission.input),
+            "metadata": encode(submission.metadata),
+            "limits": encode(_limits(agent, submission.limits)),
+            "priority": submission.priority,
+            "deadline": submission.deadline,
+            "trace_id": submission.trace_id,
+        },
+        held=held,
+    )
+    await events.tell(
+        connection,
+        run,
+        "run.queued",
+        agent=submission.agent,
+        agent_version=agent["version"],
+        held=held,
+    )
+
+
+def _limits(agent: Row, asked: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return Limits.from_json(agent["definition"]["limits"]).merged(asked).to_json()
+    except InvalidLimit as error:
+        problem = FieldError(f"limits.{error.field}", error.message)
+        raise Invalid("A limit cannot be kept.", errors=[problem]) from error
+
+
+async def cancel(services: Services, run: str, caller: Caller, reason: str | None) -> None:
+    """Ends the run now if nothing can be acting for it, else as soon as what acts has stopped."""
+    async with services.database.transaction() as transaction:
+        work = await runs.lock_work_of(transaction.connection, run)
+        if work is None:
+            raise NotFound(f"There is no run {run}.")
+        await _cancel(services, transaction, run, caller, reason)
+        await release(services, transaction, work)
+    services.notifier.tell(run)
+
+
+async def _cancel(
+    services: Services, transaction: Transaction, run: str, caller: Caller, reason: str | None
+) -> None:
+    """The session's and the target's row are locked."""
+    connection = transaction.connection
+    found = await runs.lock(connection, run)
+    if found is None or found["finished"]:
+        raise RunEnded(f"Run {run} has ended; there is nothing left to cancel.")
+    if found["status"] == "cancelling":
+        return
+    await events.tell(connection, run, "run.cancelling", by=caller.actor, reason=reason)
+    if found["status"] in ("queued", "waiting"):
+        verdict = await runs.end(connection, run, None, "cancelled")
+        if verdict == "ended":
+            return
+    # Something may still be acting: the run's own leg finds out, and settles from the ledger.
+    await runs.ask_cancel(connection, run)
+    if found["status"] == "waiting":
+        await services.legs.enqueue(transaction, run, found["leg"], found["priority"])
+
+
+async def release(services: Services, transaction: Transaction, work: Row) -> None:
+    """Lets go the runs that were held behind one that may just have ended."""
+    for freed in await runs.release_held(transaction.connection, **work):
+        await services.legs.enqueue(transaction, freed["run"], freed["leg"], freed["priority"])

@@ -1,0 +1,126 @@
+"""What an operator can set: `PERDURE_*` in the environment, described in docs/settings.md."""
+
+import difflib
+import ipaddress
+from collections.abc import Mapping
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+)
+from pydantic_core import ErrorDetails
+
+from app.errors import ConfigurationError
+
+PREFIX = "PERDURE_"
+# The test suite's own switches reach the processes it starts.
+IGNORED_PREFIX = "PERDURE_TEST_"
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _split(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    parts = tuple(part.strip() for part in value.split(",") if part.strip())
+    if not parts:
+        raise ValueError("names no module")
+    return parts
+
+
+def _check_url(value: SecretStr) -> SecretStr:
+    url = urlsplit(value.get_secret_value())
+    if url.scheme != "postgresql":
+        raise ValueError("must start with postgresql://")
+    if not url.path.strip("/"):
+        raise ValueError("must name a database: postgresql://host/database")
+    return value
+
+
+def _check_key(value: SecretStr) -> SecretStr:
+    key = value.get_secret_value()
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ValueError("must be printable ASCII without spaces")
+    return value
+
+
+def _require_key(value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+    host = info.data.get("host", "127.0.0.1")
+    if value is None and not is_loopback(host):
+        raise ValueError(
+            f"must be set, because {PREFIX}HOST={host} lets other machines in; "
+            "without a key only a loopback host such as 127.0.0.1 is allowed"
+        )
+    return value
+
+
+class Settings(BaseModel):
+    """Built once in a root by `load` and handed down; nothing else reads `PERDURE_*`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    database_url: Annotated[SecretStr, AfterValidator(_check_url)]
+    agents: Annotated[tuple[str, ...], BeforeValidator(_split)] = ("app.agents",)
+    host: str = Field("127.0.0.1", min_length=1)
+    port: int = Field(8000, ge=1, le=65535)
+    api_key: Annotated[
+        Annotated[SecretStr, AfterValidator(_check_key)] | None, AfterValidator(_require_key)
+    ] = Field(None, validate_default=True)
+    grace_seconds: float = Field(20, ge=0, le=3600)
+    lease_seconds: float = Field(10, ge=3, le=300)
+    worker_concurrency: int = Field(100, ge=1, le=1000)
+    model_attempts: int = Field(6, ge=1, le=100)
+    allow_unsafe_database: bool = False
+    log_level: Annotated[
+        Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(str.upper)
+    ] = "INFO"
+
+
+def load(environ: Mapping[str, str]) -> Settings:
+    """Read `PERDURE_*`, an empty value as unset; all that is wrong is told in one error."""
+    given = {
+        name.removeprefix(PREFIX).lower(): value
+        for name, value in environ.items()
+        if name.startswith(PREFIX) and not name.startswith(IGNORED_PREFIX) and value
+    }
+    try:
+        return Settings.model_validate(given)
+    except ValidationError as error:
+        problems = [_describe(detail) for detail in error.errors()]
+    raise ConfigurationError(
+        "Perdure cannot start with these settings:",
+        problems,
+        hint="Every setting is described in docs/settings.md.",
+    )
+
+
+def _describe(detail: ErrorDetails) -> str:
+    message = detail["msg"].removeprefix("Value error, ")
+    name = str(detail["loc"][0])
+    match detail["type"]:
+        case "extra_forbidden":
+            return f"{PREFIX}{name.upper()}: there is no such setting{_suggest(name)}"
+        case "missing":
+            return f"{PREFIX}{name.upper()}: must be set"
+        case "value_error":
+            return f"{PREFIX}{name.upper()}: {message}"
+        case _:
+            return f"{PREFIX}{name.upper()}: {message}, not {detail['input']!r}"
+
+
+def _suggest(name: str) -> str:
+    nearest = difflib.get_close_matches(name, Settings.model_fields, n=1, cutoff=0.5)
+    return f"; did you mean {PREFIX}{nearest[0].upper()}?" if nearest else ""

@@ -1,0 +1,1 @@
+"""All SQL. Functions take a connection; none opens or commits one."""

@@ -1,0 +1,95 @@
+"""Connections: an autocommit pool for transitions, an engine for transactions shared with DBOS."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, LiteralString, Self
+
+import psycopg
+from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool
+from sqlalchemy import Engine, create_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+Connection = psycopg.AsyncConnection[Any]
+Row = dict[str, Any]
+
+SESSION = "-c idle_in_transaction_session_timeout=15s -c lock_timeout=10s"
+
+
+def sqlalchemy_url(url: str) -> str:
+    """The same database for SQLAlchemy, which wants its driver named."""
+    return "postgresql+psycopg://" + url.split("://", 1)[1]
+
+
+async def rows(connection: Connection, statement: LiteralString, **values: object) -> list[Row]:
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(statement, values)
+        return await cursor.fetchall()
+
+
+async def row(connection: Connection, statement: LiteralString, **values: object) -> Row | None:
+    found = await rows(connection, statement, **values)
+    return found[0] if found else None
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """One transaction, seen through psycopg (ours) and through SQLAlchemy (DBOS's and tools')."""
+
+    connection: Connection
+    sqlalchemy: AsyncConnection
+
+
+class Database:
+    """One for each event loop. Connects when it is first used."""
+
+    def __init__(self, url: str, *, size: int, patience: float) -> None:
+        """`size`: connections of each kind; `patience`: seconds to wait for one before giving up."""
+        self.url = url
+        # min_size 0 and a short reconnect_timeout: connections are made on demand, so an outage
+        # leaves no growing back-off behind when the database returns.
+        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+            url,
+            kwargs={"autocommit": True, "options": SESSION},
+            min_size=0,
+            max_size=size,
+            timeout=patience,
+            reconnect_timeout=0.5,
+            open=False,
+        )
+        engine: dict[str, Any] = {
+            "pool_size": size,
+            "max_overflow": 0,
+            "pool_timeout": patience,
+            "pool_pre_ping": True,
+            "connect_args": {"options": SESSION},
+        }
+        self.engine: AsyncEngine = create_async_engine(sqlalchemy_url(url), **engine)
+        # For sync tools, which work in a thread. Connects when it is first used.
+        self.sync_engine: Engine = create_engine(sqlalchemy_url(url), **engine)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._pool.close()
+        await self.engine.dispose()
+        self.sync_engine.dispose()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """Autocommit: each statement is a transaction of its own."""
+        # Opened on first use, by the event loop that it then belongs to.
+        if self._pool.closed:
+            await self._pool.open()
+        async with self._pool.connection() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        """Committed at the end of the block, rolled back by any exception."""
+        async with self.engine.begin() as sqlalchemy:
+            raw = await sqlalchemy.get_raw_connection()
+            connection: Any = raw.driver_connection
+            yield Transaction(connection, sqlalchemy)

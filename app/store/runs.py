@@ -1,0 +1,196 @@
+"""Runs and their legs: submission, taking, parking, ending."""
+
+from typing import Any
+
+from app.domain.canonical import encode
+from app.store.db import Connection, Row, row, rows
+
+
+async def make_work(connection: Connection, session: str, target: str | None) -> None:
+    """The session and the target that a run is about to work on."""
+    await row(
+        connection,
+        "insert into perdure.sessions (id) values (%(id)s) on conflict do nothing returning id",
+        id=session,
+    )
+    if target is not None:
+        await row(
+            connection,
+            "insert into perdure.targets (name) values (%(name)s) on conflict do nothing returning name",
+            name=target,
+        )
+
+
+async def lock_work(connection: Connection, session: str, target: str | None) -> None:
+    """The session's and the target's row: first in the lock order."""
+    await row(
+        connection,
+        "select id from perdure.sessions where id = %(id)s for no key update",
+        id=session,
+    )
+    if target is not None:
+        await row(
+            connection,
+            "select name from perdure.targets where name = %(name)s for no key update",
+            name=target,
+        )
+
+
+async def lock_work_of(connection: Connection, run: str) -> Row | None:
+    """Locks what a run works on, which never changes, and answers it: {session, target}."""
+    found = await row(
+        connection, "select session, target from perdure.runs where id = %(run)s", run=run
+    )
+    if found is not None:
+        await lock_work(connection, **found)
+    return found
+
+
+async def active(connection: Connection, session: str, target: str | None) -> list[Row]:
+    """Runs that hold the session or the target, oldest first."""
+    return await rows(
+        connection,
+        """select id, status from perdure.runs
+           where finished_at is null and (session = %(session)s or target = %(target)s)
+           order by place""",
+        session=session,
+        target=target,
+    )
+
+
+async def insert(connection: Connection, run: dict[str, Any], *, held: bool) -> None:
+    await rows(
+        connection,
+        """insert into perdure.runs (id, root, agent, agent_version, session, target, input, metadata, limits,
+               priority, deadline, trace_id, held)
+           values (%(id)s, %(id)s, %(agent)s, %(agent_version)s, %(session)s, %(target)s, %(input)s, %(metadata)s,
+               %(limits)s, %(priority)s, %(deadline)s, %(trace_id)s, %(held)s)
+           returning id""",
+        **run,
+        held=held,
+    )
+
+
+async def take(connection: Connection, run: str, leg: int, worker: str) -> tuple[str, int]:
+    """('taken', fence), or why not: 'moved' or 'dead'."""
+    found = await row(
+        connection,
+        "select * from perdure.take_run(%(run)s, %(leg)s, %(worker)s)",
+        run=run,
+        leg=leg,
+        worker=worker,
+    )
+    assert found is not None
+    return found["verdict"], found["fence"] or 0
+
+
+async def look(connection: Connection, run: str) -> Row:
+    """What a position is made of: the last turn, the phase of each of its calls, and what has come in."""
+    found = await row(
+        connection,
+        """select r.turns as turn, t.stop_reason, r.status = 'cancelling' as cancelling,
+               exists (select from perdure.waits w
+                       where w.run = r.id and w.call is null and w.state = 'open') as backing_off,
+               exists (select from perdure.messages m
+                       where m.run = r.id and m.state = 'queued') as messages,
+               (select coalesce(json_agg(json_build_object('state', c.state, 'tool', c.tool,
+                   'held', exists (select from perdure.waits w where w.call = c.id and w.state = 'open'))
+                   order by c.index), '[]')
+                from perdure.calls c where c.run = r.id and c.turn = r.turns) as calls
+           from perdure.runs r left join perdure.turns t on t.run = r.id and t.number = r.turns
+           where r.id = %(run)s""",
+        run=run,
+    )
+    assert found is not None
+    return found
+
+
+async def facts(connection: Connection, run: str) -> Row:
+    """What does not change while a leg runs."""
+    found = await row(
+        connection,
+        """select r.id, r.session, r.root, r.agent, r.agent_version, v.definition
+           from perdure.runs r
+           join perdure.agent_versions v on v.agent = r.agent and v.version = r.agent_version
+           where r.id = %(run)s""",
+        run=run,
+    )
+    assert found is not None
+    return found
+
+
+async def park(connection: Connection, run: str, fence: int, leg: int) -> str:
+    return await _verdict(
+        connection,
+        "select perdure.park_run(%(run)s, %(fence)s, %(leg)s) as verdict",
+        run=run,
+        fence=fence,
+        leg=leg,
+    )
+
+
+async def hand_off(connection: Connection, run: str, fence: int, leg: int, why: str) -> str:
+    return await _verdict(
+        connection,
+        "select perdure.hand_off_run(%(run)s, %(fence)s, %(leg)s, %(why)s) as verdict",
+        run=run,
+        fence=fence,
+        leg=leg,
+        why=why,
+    )
+
+
+async def end(
+    connection: Connection,
+    run: str,
+    fence: int | None,
+    status: str,
+    *,
+    reason: str | None = None,
+    output: object = None,
+    error: object = None,
+) -> str:
+    """The caller holds the session's and the target's row."""
+    return await _verdict(
+        connection,
+        """select perdure.end_run(%(run)s, %(fence)s, %(status)s, %(reason)s, %(output)s, %(error)s) as verdict""",
+        run=run,
+        fence=fence,
+        status=status,
+        reason=reason,
+        output=None if output is None else encode(output),
+        error=None if error is None else encode(error),
+    )
+
+
+async def release_held(connection: Connection, session: str, target: str | None) -> list[Row]:
+    return await rows(
+        connection,
+        "select * from perdure.release_held(%(session)s, %(target)s)",
+        session=session,
+        target=target,
+    )
+
+
+async def lock(connection: Connection, run: str) -> Row | None:
+    return await row(
+        connection,
+        """select status, leg, priority, finished_at is not null as finished
+           from perdure.runs where id = %(run)s for no key update""",
+        run=run,
+    )
+
+
+async def ask_cancel(connection: Connection, run: str) -> None:
+    """The run's row is locked by the caller."""
+    await row(
+        connection,
+        "update perdure.runs set status = 'cancelling' where id = %(run)s returning id",
+        run=run,
+    )
+
+
+async def _verdict(connection: Connection, statement: Any, **values: object) -> str:
+    found = await row(connection, statement, **values)
+    assert found is not None
+    return str(found["verdict"])

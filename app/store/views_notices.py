@@ -1,0 +1,60 @@
+"""Which runs have news, and which of them have come to a point that a client waits for."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+
+import psycopg
+from psycopg import sql
+
+from app.store.db import Connection, rows
+from app.store.notify import CHANNEL
+
+RETRY_SECONDS = 0.5
+
+
+async def notices(url: str) -> AsyncIterator[frozenset[str]]:
+    """The ids of changed runs, as they are told of; for ever, over any number of lost connections.
+
+    A notice that is sent while the connection is down is lost.
+    """
+    while True:
+        try:
+            async with await _listen(url) as connection:
+                async for notice in connection.notifies():
+                    yield frozenset(notice.payload.split(","))
+        except (psycopg.Error, OSError):
+            await asyncio.sleep(RETRY_SECONDS)
+
+
+async def _listen(url: str) -> Connection:
+    # Keepalives: a listener only reads, and would never find out that the other side is gone.
+    connection = await psycopg.AsyncConnection.connect(
+        url, autocommit=True, keepalives_idle=5, keepalives_interval=2, keepalives_count=3
+    )
+    await connection.execute(sql.SQL("listen {}").format(sql.Identifier(CHANNEL)))
+    return connection
+
+
+async def settled(connection: Connection, runs: Collection[str]) -> set[str]:
+    """Those of `runs` that have ended, or need a person or client: they or a descendant."""
+    found = await rows(
+        connection,
+        """
+        select run.id from perdure.runs run
+        where run.id = any(%(runs)s) and (
+            run.finished_at is not null
+            or exists (
+                with recursive tree (id) as (
+                    select run.id
+                    union all
+                    select child.id from perdure.runs child join tree on child.parent = tree.id
+                )
+                select from tree join perdure.waits wait on wait.run = tree.id
+                where wait.state = 'open'
+                    and wait.kind in ('approval', 'outcome', 'input', 'external')
+            )
+        )
+        """,
+        runs=list(runs),
+    )
+    return {str(run["id"]) for run in found}

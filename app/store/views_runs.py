@@ -1,0 +1,99 @@
+"""Runs as clients see them; one statement, so that status, waits and effects are of one moment."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import LiteralString
+
+from app.store.db import Connection, Row, row, rows
+
+VIEW: LiteralString = """
+select run.*,
+    perdure.active_seconds(run) as active_seconds_now,
+    array(
+        select child.id from perdure.runs child where child.parent = run.id order by child.place
+    ) as children,
+    (select count(*) from perdure.calls call where call.run = run.id) as calls,
+    (
+        select json_agg(json_build_object(
+            'call', call.id, 'tool', call.tool, 'state', call.state, 'replay', call.replay
+        ) order by call.turn, call.index)
+        from perdure.calls call where call.run = run.id and call.started_at is not null
+    ) as started_calls,
+    (
+        with recursive tree (id) as (
+            select run.id
+            union all
+            select child.id from perdure.runs child join tree on child.parent = tree.id
+        )
+        select json_agg(json_build_object(
+            'id', wait.id, 'run', wait.run, 'kind', wait.kind, 'call', wait.call, 'tool', call.tool,
+            'turn', call.turn, 'index', call.index, 'question', wait.question,
+            'arguments', wait.arguments, 'arguments_hash', wait.arguments_hash,
+            'evidence', wait.evidence, 'deadline', wait.deadline
+        ) order by wait.created_at, wait.id)
+        from tree
+        join perdure.waits wait on wait.run = tree.id and wait.state = 'open'
+        left join perdure.calls call on call.id = wait.call
+    ) as open_waits
+from perdure.runs run
+"""
+
+FILTERS: Mapping[str, LiteralString] = {
+    "status": "run.status = %(status)s",
+    "agent": "run.agent = %(agent)s",
+    "session": "run.session = %(session)s",
+    "target": "run.target = %(target)s",
+    "created_after": "run.created_at > %(created_after)s",
+    "created_before": "run.created_at < %(created_before)s",
+    "start_at": "(run.created_at, run.id) < (%(start_at)s, %(start_id)s)",
+}
+
+
+async def get(connection: Connection, run: str) -> Row | None:
+    return await row(connection, " ".join((VIEW, "where run.id = %(run)s")), run=run)
+
+
+async def youngest(
+    connection: Connection,
+    filters: Mapping[str, object],
+    start: tuple[datetime, str] | None,
+    limit: int,
+) -> list[Row]:
+    """Runs that pass all of `filters` (names of FILTERS), after `start`, youngest first."""
+    values = dict(filters)
+    if start is not None:
+        values |= {"start_at": start[0], "start_id": start[1]}
+    conditions = [FILTERS[name] for name in values if name in FILTERS]
+    statement = " ".join(
+        (
+            VIEW,
+            "where",
+            " and ".join(conditions or ["true"]),
+            "order by run.created_at desc, run.id desc limit %(limit)s",
+        )
+    )
+    return await rows(connection, statement, **values, limit=limit)
+
+
+async def seq(connection: Connection, run: str) -> int | None:
+    """The number of the run's last event; None if there is no such run."""
+    found = await row(connection, "select seq from perdure.runs where id = %(run)s", run=run)
+    return None if found is None else int(found["seq"])
+
+
+async def has_passed(
+    connection: Connection, deadline: datetime, caller: str, key: str | None
+) -> bool:
+    """By the database's clock; a key that was spent before the deadline is still answered."""
+    found = await row(
+        connection,
+        """
+        select %(deadline)s <= now() and not exists (
+            select from perdure.idempotency where caller = %(caller)s and key = %(key)s::text
+        ) as passed
+        """,
+        deadline=deadline,
+        caller=caller,
+        key=key,
+    )
+    return found is not None and bool(found["passed"])

@@ -1,0 +1,47 @@
+"""Waits: what a run is parked on. Opened by the ledger, resolved here."""
+
+from app.store.db import Connection, Row, row, rows
+
+
+async def resolve(
+    connection: Connection,
+    wait: str,
+    resolution: str,
+    *,
+    arguments_hash: str | None,
+    by: str,
+    on_behalf_of: str | None,
+    via: str,
+) -> Row:
+    """{verdict, run, leg}: see the function. `resolution` is canonical JSON; a leg is to be enqueued in the same transaction."""
+    found = await row(
+        connection,
+        """select * from perdure.resolve_wait(%(wait)s, %(resolution)s, %(arguments_hash)s, %(by)s,
+               %(on_behalf_of)s, %(via)s)""",
+        wait=wait,
+        resolution=resolution,
+        arguments_hash=arguments_hash,
+        by=by,
+        on_behalf_of=on_behalf_of,
+        via=via,
+    )
+    assert found is not None
+    return found
+
+
+async def due(connection: Connection, limit: int) -> list[str]:
+    """Waits that the clock has caught up with. Read without locks: `expire` looks again."""
+    found = await rows(
+        connection,
+        """select id from perdure.waits where state = 'open' and deadline <= clock_timestamp()
+           order by deadline limit %(limit)s""",
+        limit=limit,
+    )
+    return [each["id"] for each in found]
+
+
+async def expire(connection: Connection, wait: str) -> Row:
+    """{run, leg}, both null where another process is at it."""
+    found = await row(connection, "select * from perdure.expire_due(%(wait)s)", wait=wait)
+    assert found is not None
+    return found

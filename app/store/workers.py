@@ -1,0 +1,148 @@
+"""Workers, their leases, and the legs of the dead."""
+
+from typing import Any
+
+from app.domain.canonical import encode
+from app.store.db import Connection, Row, row, rows
+
+# The two-int advisory locks of Perdure: (LEASE, workers.lock) and (JANITOR, 0).
+LEASE = 1346720836
+JANITOR = 1346720842
+
+
+async def draw_lock(connection: Connection) -> int:
+    found = await row(connection, "select nextval('perdure.worker_locks')::integer as lock")
+    assert found is not None
+    return int(found["lock"])
+
+
+async def try_lock(connection: Connection, space: int, number: int) -> bool:
+    """A session's lock: it ends with the connection, whatever ends the connection."""
+    found = await row(
+        connection,
+        "select pg_try_advisory_lock(%(space)s, %(number)s) as locked",
+        space=space,
+        number=number,
+    )
+    return found is not None and bool(found["locked"])
+
+
+async def insert(
+    connection: Connection,
+    worker: str,
+    lock: int,
+    version: str,
+    agents: list[str],
+    identity: dict[str, Any],
+) -> None:
+    await row(
+        connection,
+        """insert into perdure.workers
+               (id, lock, host, pid, boot_id, pid_namespace, process_started, version, agents)
+           values (%(worker)s, %(lock)s, %(host)s, %(pid)s, %(boot_id)s, %(pid_namespace)s,
+               %(process_started)s, %(version)s, %(agents)s) returning id""",
+        worker=worker,
+        lock=lock,
+        version=version,
+        agents=encode(agents),
+        **identity,
+    )
+
+
+async def beat(connection: Connection, worker: str) -> bool:
+    """False once the worker has been given up."""
+    found = await row(
+        connection,
+        """update perdure.workers set last_beat_at = clock_timestamp()
+           where id = %(worker)s and dead_at is null returning id""",
+        worker=worker,
+    )
+    return found is not None
+
+
+async def find(connection: Connection, worker: str) -> Row | None:
+    return await row(connection, "select * from perdure.workers where id = %(worker)s", worker=worker)
+
+
+async def without_lease(connection: Connection) -> list[Row]:
+    """Workers that should live and hold no lock; `young`: the database has only just started."""
+    return await rows(
+        connection,
+        """select w.*, clock_timestamp() - pg_postmaster_start_time() < interval '10 s' as young
+           from perdure.workers w
+           where w.dead_at is null and w.lock not in (select perdure.leases())""",
+    )
+
+
+async def give_up(connection: Connection, worker: str, death: str) -> None:
+    await row(
+        connection,
+        """update perdure.workers set dead_at = clock_timestamp(), death = %(death)s
+           where id = %(worker)s and dead_at is null returning id""",
+        worker=worker,
+        death=death,
+    )
+
+
+async def legs_of_the_dead(connection: Connection) -> list[Row]:
+    """Legs that DBOS takes for running on a worker that has been given up: {workflow, worker}."""
+    return await rows(
+        connection,
+        """select s.workflow_uuid as workflow, s.executor_id as worker
+           from dbos.workflow_status s join perdure.workers w on w.id = s.executor_id
+           where s.status = 'PENDING' and s.name = 'perdure.leg' and w.dead_at is not null""",
+    )
+
+
+async def pending_legs(connection: Connection, worker: str) -> list[str]:
+    found = await rows(
+        connection,
+        """select workflow_uuid from dbos.workflow_status
+           where status = 'PENDING' and name = 'perdure.leg' and executor_id = %(worker)s""",
+        worker=worker,
+    )
+    return [each["workflow_uuid"] for each in found]
+
+
+async def take_over(connection: Connection, run: str, leg: int, worker: str) -> str:
+    """'resume' or 'drop'."""
+    found = await row(
+        connection,
+        "select perdure.take_over(%(run)s, %(leg)s, %(worker)s) as verdict",
+        run=run,
+        leg=leg,
+        worker=worker,
+    )
+    assert found is not None
+    return str(found["verdict"])
+
+
+async def owned(connection: Connection, worker: str) -> dict[str, tuple[int, bool]]:
+    """Runs in this worker's hands: their fence, and whether they are being cancelled."""
+    found = await rows(
+        connection,
+        "select id, fence, status from perdure.runs where owner = %(worker)s",
+        worker=worker,
+    )
+    return {each["id"]: (each["fence"], each["status"] == "cancelling") for each in found}
+
+
+async def stranded(connection: Connection) -> list[Row]:
+    """{run, leg, why}: live runs that nothing carries."""
+    return await rows(connection, "select * from perdure.stranded()")
+
+
+async def forgotten(connection: Connection) -> list[Row]:
+    """{run, session, target}: held runs whose holder is gone."""
+    return await rows(connection, "select * from perdure.forgotten()")
+
+
+async def carry_on(connection: Connection, run: str, leg: int, why: str) -> int | None:
+    found = await row(
+        connection,
+        "select perdure.carry_on(%(run)s, %(leg)s, %(why)s) as leg",
+        run=run,
+        leg=leg,
+        why=why,
+    )
+    return None if found is None else found["leg"]

@@ -1,0 +1,1 @@
+"""What a user writes against: tools, agents, contexts."""

@@ -1,0 +1,129 @@
+"""The worker process: it carries out the legs of runs."""
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from importlib.metadata import version
+from types import FrameType
+
+from app.domain.ids import new_worker_id
+from app.durable import runtime
+from app.durable.duties import Duties
+from app.durable.enqueue import Legs
+from app.durable.execution import Bench, installed
+from app.durable.lease import Lease
+from app.durable.liveness import own_identity
+from app.errors import ConfigurationError
+from app.llm.anthropic import AnthropicModel
+from app.services.agents import register
+from app.settings import Settings
+from app.store import migrate as schema
+from app.store.checks import check_database
+from app.store.db import Database
+from app.store.notify import Notifier
+from app.tools.registry import Registry, load
+
+log = logging.getLogger(__name__)
+
+CONNECTIONS = 20
+# A step that finds no connection asks again; this only says how soon.
+PATIENCE_SECONDS = 5.0
+STOPPING_SECONDS = 1.0
+
+
+def serve(settings: Settings) -> None:
+    """Until SIGTERM or SIGINT, which hand over what is under way; a second one exits at once."""
+    stop = _await_signal()
+    runtime.prepare()
+    registry = load(",".join(settings.agents))
+    url = settings.database_url.get_secret_value()
+    asyncio.run(_introduce(url, registry, allow_unsafe=settings.allow_unsafe_database))
+    bench = _bench(settings, url, registry)
+    with installed(bench):
+        duties = Duties(bench, _lease(bench, settings, url), url, lambda: _abandon(bench))
+        duties.start()
+        runtime.configure(url, bench.worker)
+        runtime.launch(settings.worker_concurrency)
+        log.info("worker %s is ready", bench.worker)
+        stop.wait()
+        log.info("worker %s hands over its runs", bench.worker)
+        bench.draining.set()
+        runtime.leave(settings.grace_seconds)
+        duties.end()
+    # Bodies that outlived the grace time end with the process; threads cannot be stopped otherwise.
+    logging.shutdown()
+    os._exit(0)
+
+
+def migrate(settings: Settings) -> None:
+    """Brings DBOS's schema and ours to what this version needs, and makes its agents known."""
+    url = settings.database_url.get_secret_value()
+    registry = load(",".join(settings.agents))
+    with schema.alone(url):
+        runtime.migrate(url)
+        schema.upgrade(url)
+    asyncio.run(_register(url, registry))
+
+
+async def _introduce(url: str, registry: Registry, *, allow_unsafe: bool) -> None:
+    async with Database(url, size=1, patience=PATIENCE_SECONDS) as database:
+        async with database.connection() as connection:
+            problems = await check_database(connection, allow_unsafe=allow_unsafe)
+        if problems:
+            raise ConfigurationError("This database cannot be used:", problems)
+        await register(database, registry)
+
+
+async def _register(url: str, registry: Registry) -> None:
+    async with Database(url, size=1, patience=PATIENCE_SECONDS) as database:
+        await register(database, registry)
+
+
+def _bench(settings: Settings, url: str, registry: Registry) -> Bench:
+    identity = own_identity()
+    database = Database(url, size=CONNECTIONS, patience=PATIENCE_SECONDS)
+    return Bench(
+        worker=new_worker_id(identity.host, identity.pid),
+        database=database,
+        legs=Legs(url),
+        registry=registry,
+        model=AnthropicModel(),
+        model_attempts=settings.model_attempts,
+        notifier=Notifier(database),
+    )
+
+
+def _lease(bench: Bench, settings: Settings, url: str) -> Lease:
+    return Lease(
+        url=url,
+        worker=bench.worker,
+        identity=own_identity(),
+        version=version("perdure"),
+        agents=sorted(bench.registry.agents),
+        seconds=settings.lease_seconds,
+        held=bench.lease_held,
+    )
+
+
+def _await_signal() -> threading.Event:
+    stop = threading.Event()
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            os._exit(1)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handle)
+    return stop
+
+
+def _abandon(bench: Bench) -> None:
+    """Others have taken this worker's runs: whatever it still does is too much."""
+    log.critical("worker %s has been given up; it stops", bench.worker)
+    for body in bench.bodies.in_hand():
+        body.cancel()
+    threading.Event().wait(STOPPING_SECONDS)
+    os._exit(1)

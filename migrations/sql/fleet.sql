@@ -1,0 +1,76 @@
+-- Workers, takeover, and the invariants that a live run must keep.
+
+-- A worker's lease is the advisory lock (1346720836, workers.lock), held by its session.
+create function perdure.leases() returns setof integer language sql stable as $$
+    select objid::integer from pg_locks
+    where locktype = 'advisory' and classid = 1346720836 and objsubid = 2 and granted
+      and database = (select oid from pg_database where datname = current_database())
+$$;
+
+-- Takes a dead worker's leg from it. Answers whether DBOS should run the leg again ('resume') or drop it ('drop').
+-- The fence rises, so whatever the dead worker still sends is refused.
+create function perdure.take_over(p_run text, p_leg integer, p_from text) returns text language plpgsql as $$
+declare
+    r perdure.runs;
+    beat timestamptz;
+begin
+    select * into r from perdure.runs where id = p_run for no key update;
+    if r.id is null or r.finished_at is not null or r.leg <> p_leg then
+        return 'drop';
+    elsif r.owner is not null and r.owner <> p_from then
+        return 'drop';
+    end if;
+    select last_beat_at into beat from perdure.workers where id = p_from;
+    -- The time between the worker's last sign of life and the next execution is not the run's.
+    update perdure.runs set fence = r.fence + 1, active_since = null,
+        active_seconds = r.active_seconds + coalesce(greatest(extract(epoch from beat - r.active_since), 0), 0)
+    where id = p_run;
+    return 'resume';
+end $$;
+
+-- Goes on with the next leg from our tables, because DBOS no longer carries this one. The third time without
+-- progress the run is dead-lettered. Answers the leg to enqueue, or null.
+create function perdure.carry_on(p_run text, p_leg integer, p_why text) returns integer language plpgsql as $$
+declare
+    r perdure.runs;
+begin
+    select * into r from perdure.runs where id = p_run for no key update;
+    if r.finished_at is not null or r.leg <> p_leg or r.held then
+        return null;
+    elsif r.breaches >= 2 then
+        update perdure.runs set status = 'dead_letter', reason = 'internal', finished_at = now(),
+            error = json_build_object('type', 'internal', 'detail', p_why),
+            leg = r.leg + 1, fence = r.fence + 1, owner = null,
+            active_seconds = perdure.active_seconds(r), active_since = null
+        where id = p_run;
+        perform perdure.tell(p_run, array['run.dead_letter'], array[json_build_object('reason', p_why)]);
+        return null;
+    end if;
+    update perdure.runs set breaches = r.breaches + 1, leg = r.leg + 1, fence = r.fence + 1,
+        status = case when status = 'cancelling' then status else 'queued' end
+    where id = p_run;
+    perform perdure.tell(p_run, array['run.handed_off'], array[json_build_object('leg', p_leg, 'why', p_why)]);
+    return r.leg + 1;
+end $$;
+
+-- Live runs that nothing carries: their leg is unknown to DBOS or over there, or they wait for nothing.
+create function perdure.stranded() returns table (run text, leg integer, why text) language plpgsql stable as $$
+begin
+    return query
+    select r.id, r.leg, coalesce('its leg is ' || s.status || ' in the journal', 'its leg is not in the journal')
+    from perdure.runs r left join dbos.workflow_status s on s.workflow_uuid = r.id || ':' || r.leg
+    where r.status in ('queued', 'running', 'cancelling') and not r.held
+      and (s.status is null or s.status not in ('ENQUEUED', 'DELAYED', 'PENDING'))
+    union all
+    select r.id, r.leg, 'it waits for nothing' from perdure.runs r
+    where r.status = 'waiting'
+      and not exists (select from perdure.waits w where w.run = r.id and w.state = 'open');
+end $$;
+
+-- Held runs whose holder has ended without letting them go.
+create function perdure.forgotten() returns table (run text, session text, target text) language sql stable as $$
+    select x.id, x.session, x.target from perdure.runs x
+    where x.held and x.finished_at is null and not exists (
+        select from perdure.runs y
+        where y.finished_at is null and y.place < x.place and (y.session = x.session or y.target = x.target))
+$$;

@@ -1,0 +1,48 @@
+"""Fixtures for every layer: a Postgres cluster per session and a database per test."""
+
+from collections.abc import Generator, Iterator
+
+import pytest
+
+from tests.support.database import Cluster, open_cluster
+from tests.support.deployment import Deployment
+
+DEPLOYMENTS = pytest.StashKey[list[Deployment]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "case(*ids): the acceptance cases that a test proves")
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    with open_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def database_url(cluster: Cluster) -> Iterator[str]:
+    """A migrated, empty database of the test's own."""
+    url = cluster.clone()
+    yield url
+    cluster.drop(url)
+
+
+@pytest.fixture
+def empty_database_url(cluster: Cluster) -> Iterator[str]:
+    """A database that no migration has seen."""
+    url = cluster.create_empty()
+    yield url
+    cluster.drop(url)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Shows what the processes of a failed test logged."""
+    report = yield
+    if report.failed:
+        for deployment in item.stash.get(DEPLOYMENTS, []):
+            report.sections += [(f"log of {title}", tail) for title, tail in deployment.tails()]
+    return report

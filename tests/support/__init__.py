@@ -1,0 +1,1 @@
+"""The outside world of the tests: a model, a payment provider, documents, gates, real processes."""

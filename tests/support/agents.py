@@ -1,0 +1,71 @@
+"""Agents for the workers under test."""
+
+import json
+import os
+
+from app import Agent, Limits
+from tests.support.odd_tools import (
+    big,
+    big_read,
+    count,
+    count_sync,
+    crash_idem,
+    crash_once,
+    crash_read,
+    crash_tx,
+    echo,
+    flaky,
+    interpreter_exit,
+    nap,
+    nap_sync,
+    nul,
+    shout,
+    times_out,
+    unencodable,
+    until_cancelled,
+    user_error,
+    with_secret,
+)
+from tests.support.tools import (
+    doc_read,
+    edit,
+    note_tx,
+    note_tx_sync,
+    pay_idem,
+    pay_once,
+    pay_once_ask,
+    pay_once_r,
+    pay_once_unsure,
+    refund,
+    refund_once,
+    refund_soon,
+)
+
+TOOLS = [
+    *(doc_read, pay_idem, pay_once, pay_once_r, pay_once_unsure, pay_once_ask),
+    *(note_tx, note_tx_sync, refund, refund_once, refund_soon, edit),
+    *(user_error, crash_read, crash_idem, crash_once, crash_tx, flaky, times_out),
+    *(interpreter_exit, big, big_read, echo, nul, unencodable),
+    *(count, count_sync, nap, nap_sync, until_cancelled, with_secret, shout),
+]
+MODEL = "claude-sonnet-5"
+INSTRUCTIONS = "You are the desk of the tests."
+
+desk = Agent(
+    name="desk", model=MODEL, instructions=INSTRUCTIONS, tools=TOOLS, limits=Limits(turns=200)
+)
+reader = Agent(name="reader", model=MODEL, instructions=INSTRUCTIONS, tools=[doc_read])
+cautious = Agent(
+    name="cautious",
+    model=MODEL,
+    instructions=INSTRUCTIONS,
+    tools=[pay_idem, refund],
+    approvals={"pay_idem": "always", "refund": "never"},
+)
+changing = Agent(
+    name="changing",
+    model=os.environ.get("CHANGING_MODEL", MODEL),
+    thinking=json.loads(os.environ.get("CHANGING_THINKING", "null")),
+    instructions=INSTRUCTIONS,
+    tools=[refund],
+)

@@ -1,0 +1,44 @@
+"""Looks into the database behind the service's back."""
+
+import psycopg
+from psycopg import sql
+
+TABLES = """
+    select schemaname, tablename from pg_tables
+    where schemaname not in ('pg_catalog', 'information_schema')
+"""
+
+
+def notes(database_url: str, run: str) -> list[str]:
+    """The texts that the transactional tools of a run wrote, sorted."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        rows = connection.execute("select text from public.notes where run = %s", [run])
+        return sorted(text for (text,) in rows)
+
+
+def pid_of_worker(database_url: str, worker: str) -> int:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        row = connection.execute("select pid from perdure.workers where id = %s", [worker])
+        (pid,) = row.fetchone() or (None,)
+        assert isinstance(pid, int), f"no worker {worker}"
+        return pid
+
+
+def dump(database_url: str) -> str:
+    """Every row of every table as text."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        return "\n".join(
+            row
+            for schema, table in connection.execute(TABLES).fetchall()
+            for (row,) in connection.execute(
+                sql.SQL("select t::text from {} t").format(sql.Identifier(schema, table))
+            )
+        )
+
+
+def size(database_url: str) -> int:
+    """Bytes of all tables, indexes and out-of-line values."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        row = connection.execute("select pg_database_size(current_database())").fetchone()
+        assert row is not None
+        return int(row[0])

@@ -1,0 +1,28 @@
+"""Waiting for a state of another process, which nothing here can be told of."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+TIMEOUT = 20.0
+INTERVAL = 0.05
+
+
+async def eventually(
+    probe: Callable[[], Awaitable[T | None]],
+    what: str | Callable[[], str],
+    within: float = TIMEOUT,
+) -> T:
+    """The first answer of `probe` that is neither None nor False."""
+    deadline = time.monotonic() + within
+    while True:
+        answer = await probe()
+        if answer is not None and answer is not False:
+            return answer
+        if time.monotonic() > deadline:
+            raise TimeoutError(
+                f"not within {within} s: {what if isinstance(what, str) else what()}"
+            )
+        await asyncio.sleep(INTERVAL)
