@@ -43,9 +43,7 @@ doctor: setup ## Check the settings, the database and its runs
 	@$(BIN)/perdure doctor
 
 clean: ## Stop the embedded databases and remove all that was made here, their data too
-	@if [ -x $(BIN)/python ]; then $(BIN)/python -c "from pathlib import Path; \
-	from app.cli.embedded import Cluster; \
-	[Cluster(conf.parent).destroy() for conf in Path('.perdure').glob('*/perdure.conf')]"; fi
+	@if [ -x $(BIN)/perdure ]; then $(BIN)/perdure clear; fi
 	rm -rf $(VENV) .perdure .mypy_cache .ruff_cache .pytest_cache .import_linter_cache *.egg-info
 
 # A pyenv shim can exist and not run, so each candidate is asked.

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TextIO
 
 # Chatty or promotional at INFO; at DEBUG some of them print requests with their headers.
-QUIET = ("alembic", "anthropic", "dbos", "httpcore", "httpx", "httpx2", "sqlalchemy")
+QUIET = ("alembic", "anthropic", "dbos", "httpcore", "httpx", "httpx2", "sqlalchemy", "uvicorn")
 
 _place: ContextVar[Mapping[str, str | int]] = ContextVar("place", default=MappingProxyType({}))
 

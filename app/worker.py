@@ -27,7 +27,7 @@ from app.tools.registry import Registry, load
 
 log = logging.getLogger(__name__)
 
-CONNECTIONS = 20
+CONNECTIONS = 10
 # A step that finds no connection asks again; this only says how soon.
 PATIENCE_SECONDS = 5.0
 STOPPING_SECONDS = 1.0

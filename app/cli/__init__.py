@@ -85,11 +85,18 @@ def run_migrate() -> None:
 @application.command("doctor")
 def run_doctor() -> None:
     """Check the settings, the database and what must always be true of its runs."""
-    settings = _prepare(None)
-    from app.cli.doctor import run
+    from app.cli.doctor import locate, run
 
-    if not run(settings):
+    if not run(load({**os.environ, **locate(os.environ)})):
         raise typer.Exit(1)
+
+
+@application.command("clear", hidden=True)
+def run_clear() -> None:
+    """Delete the embedded databases of this directory."""
+    from app.cli.dev import clear
+
+    clear()
 
 
 @application.command("simulate", hidden=True)

@@ -44,6 +44,15 @@ def run(environ: Mapping[str, str]) -> None:
                 family.stop(settings.grace_seconds + 2)
 
 
+def clear() -> None:
+    """Stop and delete the embedded databases of this directory."""
+    from app.cli.embedded import Cluster
+
+    with _alone(HOME):
+        for configuration in HOME.glob("*/perdure.conf"):
+            Cluster(configuration.parent).destroy()
+
+
 def _without_empty_url(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name != URL or value}
 

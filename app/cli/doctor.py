@@ -1,12 +1,13 @@
 """`perdure doctor`: whether a deployment can be trusted, one line for each thing looked at."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
 import psycopg
 import typer
 
+from app.cli.dev import HOME, URL
 from app.errors import ConfigurationError
 from app.settings import Settings
 from app.store.audit import audit
@@ -23,6 +24,16 @@ class Finding:
 
     text: str
     advice: str = ""
+
+
+def locate(environ: Mapping[str, str]) -> dict[str, str]:
+    """The URL of the database of a `perdure dev` in this directory, unless another is named."""
+    if environ.get(URL) or not (HOME / "postgres").exists():
+        return {}
+    from app.cli.embedded import Cluster
+
+    cluster = Cluster(HOME / "postgres")
+    return {URL: cluster.url()} if cluster.pid else {}
 
 
 def run(settings: Settings) -> bool:

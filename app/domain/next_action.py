@@ -41,9 +41,15 @@ class Fail:
 Action = CallModel | RunCalls | Park | HandOff | Finish | Fail
 
 STOPPED = {
-    "max_tokens": ("max_tokens", "The answer was cut off at max_tokens; its tool calls were not run."),
+    "max_tokens": (
+        "max_tokens",
+        "The answer was cut off at max_tokens; its tool calls were not run.",
+    ),
     "refusal": ("model_refusal", "The model refused to answer."),
-    "model_context_window_exceeded": ("context_window", "The conversation no longer fits the model's context."),
+    "model_context_window_exceeded": (
+        "context_window",
+        "The conversation no longer fits the model's context.",
+    ),
 }
 
 
@@ -71,7 +77,7 @@ def _after_turn(at: Position) -> Action:
             return _go_on(at)
         case "end_turn" | "stop_sequence":
             return _go_on(at) if at.messages else Finish("succeeded")
-        case "tool_use" if at.final:
+        case "tool_use" if at.final and not at.messages:
             return Finish("succeeded")
         case "tool_use" if at.calls:
             return _go_on(at)

@@ -72,6 +72,7 @@ class Position:
                     turn=output["turn"],
                     stop_reason=output["stop_reason"],
                     calls=(Phase.TODO,) * output["calls"],
+                    final=False,
                     messages=False,
                     draining=output["draining"],
                     turns_in_leg=self.turns_in_leg + 1,

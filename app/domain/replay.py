@@ -42,7 +42,7 @@ class Attempts:
 
 
 def agreed(recorded: Policy | None, current: Policy) -> Policy:
-    """The policy that holds when the tool has changed since its intent was recorded: the more careful one."""
+    """Of the policy recorded with the intent and the tool's policy now, the more careful one."""
     if recorded is None or recorded == current:
         return current
     if {recorded, current} == {"read_only", "idempotent"}:

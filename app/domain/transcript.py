@@ -1,9 +1,9 @@
-"""The conversation as the model gets it, from rows alone: every `tool_use` paired with one result, in order."""
+"""The conversation as the model gets it: each `tool_use` paired with one result, in order."""
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.domain.canonical import encode
+from app.domain.canonical import Json, encode
 
 Block = dict[str, Any]
 Message = dict[str, Any]
@@ -43,7 +43,7 @@ class ToldRun:
 
 def told(call: ToldCall) -> tuple[str, bool]:
     """What the model reads as the call's result, and whether it is an error."""
-    if call.told_unknown or call.state == "outcome_unknown":
+    if call.told_unknown or call.state in ("outcome_unknown", "started"):
         return UNKNOWN, True
     detail = call.result.get("detail") if isinstance(call.result, dict) else None
     match call.state:
@@ -61,9 +61,15 @@ def told(call: ToldCall) -> tuple[str, bool]:
             return NOT_RUN, True
 
 
-def _success(result: Any) -> str:
-    if isinstance(result, dict) and result.get("error") in ("result_too_large", "result_unencodable"):
-        return "The call was done and must not be repeated, but its result cannot be shown: " + encode(result)
+def _success(result: Json) -> str:
+    if isinstance(result, dict) and result.get("error") in (
+        "result_too_large",
+        "result_unencodable",
+    ):
+        return (
+            "The call was done and must not be repeated, but its result cannot be shown: "
+            + encode(result)
+        )
     return result if isinstance(result, str) and result.strip() else encode(result)
 
 
@@ -85,7 +91,10 @@ def cached(messages: list[Message]) -> list[Message]:
     if not messages or messages[-1]["role"] != "user":
         return messages
     *blocks, last = messages[-1]["content"]
-    return [*messages[:-1], {"role": "user", "content": [*blocks, {**last, "cache_control": CACHE}]}]
+    return [
+        *messages[:-1],
+        {"role": "user", "content": [*blocks, {**last, "cache_control": CACHE}]},
+    ]
 
 
 def _say(messages: list[Message], role: str, blocks: list[Block]) -> None:
@@ -106,13 +115,21 @@ def _texts(run: ToldRun, turn: int) -> list[Block]:
 
 
 def _sayable(turn: ToldTurn) -> list[Block]:
-    """The answer as received, but for what the API refuses: empty text, and tools that were never called."""
-    keep_tools = turn.calls or turn.stop_reason == "pause_turn"
-    return [
+    """The answer as received, but for what the API refuses: blank text, tools that were never called,
+    and thinking that nothing follows."""
+    whole = bool(turn.calls) or turn.stop_reason == "pause_turn"
+    blocks = [
         block
         for block in turn.content
-        if block != {"type": "text", "text": ""} and (keep_tools or block.get("type") != "tool_use")
+        if not _is_blank(block) and (whole or block.get("type") != "tool_use")
     ]
+    while not whole and blocks and blocks[-1].get("type") in ("thinking", "redacted_thinking"):
+        blocks.pop()
+    return blocks
+
+
+def _is_blank(block: Block) -> bool:
+    return block.get("type") == "text" and not str(block.get("text", "")).strip()
 
 
 def _results(turn: ToldTurn) -> list[Block]:

@@ -38,8 +38,10 @@ class Ended:
     error: Exception | None = None
 
 
-async def run_body(call: Call, tool: Tool, attempt: int, connection: object = None) -> Returned | Ended:
-    """Never raises for what the tool does. An execution that is taken over meanwhile is Fenced by its next write."""
+async def run_body(
+    call: Call, tool: Tool, attempt: int, connection: object = None
+) -> Returned | Ended:
+    """Never raises for what the tool does."""
     me = execution()
     cancelled = threading.Event()
     ctx = context_for(call, tool, attempt, connection=connection, cancelled=cancelled)
@@ -51,7 +53,7 @@ async def run_body(call: Call, tool: Tool, attempt: int, connection: object = No
         )
     except BodyCancelled:
         return Ended(End.CANCELLED, "The call was cancelled while it was running.")
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - it is the tool's, and becomes its outcome
         return watch.ended(error)
     return watch.returned(value)
 
@@ -77,7 +79,9 @@ class Watch:
                 return Returned(result)
             lost = {"error": "result_too_large", "bytes": size}
         if self.tool.replay == "read_only":
-            return Ended(End.TOLD, f"The result of {self.tool.name} cannot be shown: {encode(lost)}")
+            return Ended(
+                End.TOLD, f"The result of {self.tool.name} cannot be shown: {encode(lost)}"
+            )
         return Returned(lost)
 
     def ended(self, error: Exception) -> Ended:

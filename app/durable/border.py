@@ -1,4 +1,4 @@
-"""The borders of a leg: taking the run, looking where it stands, and the three ways to let go of it."""
+"""The borders of a leg: taking the run, looking where it stands, letting go of it."""
 
 from typing import Any
 
@@ -99,12 +99,18 @@ async def settle_step(
     return {"position": await _look(run)}
 
 
-async def _output(connection: Connection, run: str, turn: int) -> tuple[Output | None, str | None, str | None]:
+async def _output(
+    connection: Connection, run: str, turn: int
+) -> tuple[Output | None, str | None, str | None]:
     """The run's output, or the reason and the detail of why it has none."""
     last = await turns.stored(connection, run, turn)
     text = "".join(block["text"] for block in last["content"] if block.get("type") == "text")
     output: Output = {"text": text, "content": last["content"]}
-    finals = [call for call in last["calls"] if call["tool"] in _final_tools() and call["state"] == "succeeded"]
+    finals = [
+        call
+        for call in last["calls"]
+        if call["tool"] in _final_tools() and call["state"] == "succeeded"
+    ]
     if finals:
         return {**output, "data": finals[0]["result"]}, None, None
     agent = bench().registry.agent(execution().facts["agent"])

@@ -1,5 +1,7 @@
-"""What a worker does beside its runs, on an event loop and a thread of its own: tool code that blocks
-the other loop must cost neither the lease nor anybody else's recovery."""
+"""What a worker does beside its runs, on an event loop and a thread of its own.
+
+Tool code that blocks the other loop must cost neither the lease nor anybody else's recovery.
+"""
 
 import asyncio
 import logging
@@ -16,6 +18,8 @@ from app.store.db import Database
 
 log = logging.getLogger(__name__)
 
+LOOK = 0.2
+MEND = 1.0
 SWEEP = 0.2
 WATCH = 0.5
 # A leg is DBOS's to run for this long before a worker that does not run it gives it back.
@@ -23,7 +27,9 @@ PICK_UP = 10.0
 
 
 class Duties:
-    def __init__(self, bench: Bench, lease: Lease, url: str, on_given_up: Callable[[], None]) -> None:
+    def __init__(
+        self, bench: Bench, lease: Lease, url: str, on_given_up: Callable[[], None]
+    ) -> None:
         self.bench = bench
         self.lease = lease
         self.url = url
@@ -41,7 +47,7 @@ class Duties:
                 raise self.failed
 
     def end(self) -> None:
-        """Gives the lease back. A worker that leaves legs behind stays, for the others to find it dead."""
+        """Gives the lease back; one that leaves legs behind stays, to be found dead."""
         ending = asyncio.run_coroutine_threadsafe(self._leave(), self._loop)
         try:
             ending.result(timeout=2.0)
@@ -57,7 +63,7 @@ class Duties:
             self._loop.run_until_complete(self._run())
         except GivenUp:
             self.on_given_up()
-        except BaseException as error:  # noqa: BLE001 - told to the thread that waits in `start`
+        except BaseException as error:
             log.exception("the worker's duties have ended")
             self.failed = error
             if self.lease.held.is_set():
@@ -68,7 +74,8 @@ class Duties:
             janitor = Janitor(self.lease, database, self.bench.legs)
             keep = asyncio.ensure_future(self.lease.keep())
             loops = [
-                asyncio.ensure_future(self._each(0.1, janitor.look)),
+                asyncio.ensure_future(self._each(LOOK, janitor.look)),
+                asyncio.ensure_future(self._each(MEND, janitor.mend)),
                 asyncio.ensure_future(self._each(SWEEP, lambda: sweep(database, self.bench.legs))),
                 asyncio.ensure_future(self._each(WATCH, lambda: self._watch(database))),
             ]
@@ -89,14 +96,16 @@ class Duties:
                 log.warning("a duty failed: %s: %s", type(error).__name__, error)
 
     async def _watch(self, database: Database) -> None:
-        """Stops the bodies of runs that are cancelled or taken, and gives back legs that nobody here runs."""
+        """Stops bodies of runs cancelled or taken; gives back legs that nobody here runs."""
         async with database.connection() as connection:
             owned = await workers.owned(connection, self.bench.worker)
             for body in self.bench.bodies.in_hand():
                 fence, cancelling = owned.get(body.run, (None, False))
                 if cancelling or fence != body.fence:
                     body.cancel()
-            await self._give_back(database, set(await workers.pending_legs(connection, self.bench.worker)))
+            await self._give_back(
+                database, set(await workers.pending_legs(connection, self.bench.worker))
+            )
 
     async def _give_back(self, database: Database, pending: set[str]) -> None:
         now = time.monotonic()

@@ -11,7 +11,7 @@ from app.store.db import Transaction, sqlalchemy_url
 
 class Legs:
     def __init__(self, url: str) -> None:
-        # Lazy and without retries: what is enqueued goes over the caller's connection, never over its own.
+        # Lazy and without retries: it enqueues over the caller's connection, never over its own.
         self._client = DBOSClient(
             system_database_url=sqlalchemy_url(url),
             serializer=JournalSerializer(),
@@ -20,7 +20,9 @@ class Legs:
             retry_connection_errors=False,
         )
 
-    async def enqueue(self, transaction: Transaction, run: str, leg: int, priority: int = 0) -> None:
+    async def enqueue(
+        self, transaction: Transaction, run: str, leg: int, priority: int = 0
+    ) -> None:
         """A leg that exists already is an error: it would be a wake-up lost in silence."""
         options: EnqueueOptions = {
             "queue_name": names.QUEUE,

@@ -41,7 +41,7 @@ class Bench:
     lease_held: threading.Event = field(default_factory=threading.Event)
 
     async def write(self, act: Callable[[Connection], Awaitable[T]]) -> T:
-        """One transition, sent again until the database takes it; each knows its own earlier commit."""
+        """One transition, sent until the database takes it; each knows its own earlier commit."""
 
         async def once() -> T:
             async with self.database.connection() as connection:
@@ -60,8 +60,8 @@ class Bench:
 
     async def may_begin(self) -> None:
         """Nothing new begins while this worker cannot prove that it lives."""
-        while not self.lease_held.is_set():
-            await asyncio.sleep(0.05)
+        if not self.lease_held.is_set():
+            await asyncio.to_thread(self.lease_held.wait)
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,10 @@ class Execution:
     facts: Row
 
     def guard(self, verdict: str) -> str:
-        """After each write: clients are told. A refused one ends the execution, and neither step nor
-        workflow is journaled for it."""
+        """After each write: clients are told of it, and a refused one ends this execution.
+
+        Neither step nor workflow is journaled for a Fenced one.
+        """
         bench().notifier.tell(self.run)
         if verdict == "fenced":
             raise Fenced(f"{self.run}: another execution has taken leg {self.leg} over")

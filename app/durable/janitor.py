@@ -12,13 +12,12 @@ from app.store.db import Connection, Database, Row
 
 log = logging.getLogger(__name__)
 
-LOOK = 0.2
 GRACE = 10.0
 PATIENCE = 5.0
 
 
 class Janitor:
-    """Looks at the truth each time, never at a queue of news: what one look misses, the next one finds."""
+    """Looks at the truth each time, never at news of it: what one look misses, the next finds."""
 
     def __init__(self, lease: Lease, database: Database, legs: Legs) -> None:
         self.lease = lease
@@ -31,16 +30,35 @@ class Janitor:
 
     async def look(self) -> None:
         """One round. An error ends it; the next one begins afresh."""
-        connection = self.lease.connection
-        if connection is None or not await self._is_elected(connection):
+        if not await self._is_elected():
             return
-        for worker in await workers.without_lease(connection):
-            await self._judge(connection, worker)
-        for leg in await workers.legs_of_the_dead(connection):
-            await take_leg(connection, self.legs, leg["workflow"], leg["worker"])
-        await self._mend(connection)
+        # Not over the lease's connection: waiting for a row's lock there would hold up the beat.
+        async with self.database.connection() as connection:
+            for worker in await workers.without_lease(connection):
+                await self._judge(connection, worker)
+            for leg in await workers.legs_of_the_dead(connection):
+                await take_leg(connection, self.legs, leg["workflow"], leg["worker"])
 
-    async def _is_elected(self, connection: Connection) -> bool:
+    async def mend(self) -> None:
+        """Invariants, not events: whatever stranded a run, it is found by what it lacks."""
+        if self.elected_on is None or self.elected_on is not self.lease.connection:
+            return
+        async with self.database.connection() as connection:
+            stranded = await workers.stranded(connection)
+            forgotten = await workers.forgotten(connection)
+        found = {(each["run"], each["leg"]): each["why"] for each in stranded}
+        now = time.monotonic()
+        self.breaches = {leg: self.breaches.get(leg, now) for leg in found}
+        for (run, leg), since in self.breaches.items():
+            if now - since > PATIENCE:
+                await self._carry_on(run, leg, found[run, leg])
+        for held in forgotten:
+            await self._release(held)
+
+    async def _is_elected(self) -> bool:
+        connection = self.lease.connection
+        if connection is None:
+            return False
         if self.lease.connections != self.connections:
             self.connections = self.lease.connections
             self.reconnected = time.monotonic()
@@ -61,17 +79,6 @@ class Janitor:
             death = "lease_lost"
         log.warning("worker %s is dead (%s)", worker["id"], death)
         await workers.give_up(connection, worker["id"], death)
-
-    async def _mend(self, connection: Connection) -> None:
-        """Invariants, not events: whatever stranded a run, it is found by what it lacks."""
-        found = {(each["run"], each["leg"]): each["why"] for each in await workers.stranded(connection)}
-        now = time.monotonic()
-        self.breaches = {leg: self.breaches.get(leg, now) for leg in found}
-        for (run, leg), since in self.breaches.items():
-            if now - since > PATIENCE:
-                await self._carry_on(run, leg, found[run, leg])
-        for forgotten in await workers.forgotten(connection):
-            await self._release(forgotten)
 
     async def _carry_on(self, run: str, leg: int, why: str) -> None:
         log.warning("%s is stranded: %s", run, why)

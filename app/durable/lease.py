@@ -1,4 +1,4 @@
-"""The lease: a session advisory lock that Postgres itself ends when this worker dies, freezes or is cut off."""
+"""The lease: a lock that Postgres itself ends when this worker dies, freezes or is cut off."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ class GivenUp(Exception):
 
 @dataclass
 class Lease:
-    """Kept by one task; `connection` is also the janitor's, so that its lock ends with the lease."""
+    """Kept by one task. The janitor's lock is on the same connection, and ends with it."""
 
     url: str
     worker: WorkerId
@@ -38,7 +38,7 @@ class Lease:
     connections: int = 0
 
     async def keep(self) -> None:
-        """Until this worker is given up. Without a beat for most of the lease nothing new may begin."""
+        """Until this worker is given up. After 0.8 leases without a beat nothing new begins."""
         lock = await self._acquire()
         last = time.monotonic()
         while True:
@@ -96,5 +96,3 @@ class Lease:
         if self.connection is not None:
             await self.connection.close()
             self.connection = None
-
-

@@ -7,7 +7,7 @@ from app.domain.position import Phase, phase_of
 from app.domain.replay import Attempts, Policy, agreed
 from app.durable.execution import bench, execution
 from app.store import calls
-from app.store.calls import Intent, Outcome, Place
+from app.store.calls import Hold, Intent, Outcome, Place
 from app.store.db import Row
 from app.tools.agent import Agent
 from app.tools.declare import Tool
@@ -116,19 +116,8 @@ async def hold(
     ended: str | None = None,
 ) -> None:
     place = call.place(attempt)
-    verdict = await bench().write(
-        lambda c: calls.hold(
-            c,
-            place,
-            intent,
-            state,
-            kind=kind,
-            question=question,
-            evidence=evidence,
-            seconds=seconds,
-            outcome=ended,
-        )
-    )
+    wait = Hold(state, kind, question, evidence, seconds, ended)
+    verdict = await bench().write(lambda c: calls.hold(c, place, intent, wait))
     execution().guard(verdict)
 
 

@@ -16,7 +16,7 @@ from app.durable.tool_step import tool_step
 
 
 class Misplaced(Exception):
-    """A journaled output does not belong where the replay stands: today's code takes another way."""
+    """A journaled output belongs elsewhere: today's code takes another way than the journal."""
 
 
 @DBOS.workflow(name=names.LEG, max_recovery_attempts=1_000_000)
@@ -59,7 +59,10 @@ async def _run_calls(run: str, turn: int, indexes: tuple[int, ...]) -> list[dict
     """In parallel; the steps' places are drawn in order, whichever of them begins first."""
     steps = [(index, DBOS.reserve_step()) for index in indexes]
     outputs = await asyncio.gather(
-        *(step.run_async({"name": names.TOOL}, tool_step, run, turn, index) for index, step in steps),
+        *(
+            step.run_async({"name": names.TOOL}, tool_step, run, turn, index)
+            for index, step in steps
+        ),
         return_exceptions=True,
     )
     placed = []

@@ -11,7 +11,6 @@ from app.durable.execution import bench
 from app.store import workers
 from app.store.db import Row
 
-
 # Asked as a value, so that both branches are type-checked everywhere.
 LINUX = platform.system() == "Linux"
 
@@ -71,5 +70,5 @@ def _started(pid: int) -> str | None:
 
 
 def _ask(*command: str) -> str | None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip() or None

@@ -72,7 +72,7 @@ async def _call(run: str, turn: int, definition: Output) -> Output:
 
 
 async def _record(run: str, turn: int, answer: ModelAnswer) -> int:
-    """Answers how many calls the turn asks for: none where the answer was cut off in the middle of them."""
+    """How many calls the turn asks for: none where the answer was cut off among them."""
     me = execution()
     asked_for = [block for block in answer.content if block.get("type") == "tool_use"]
     if answer.stop_reason != "tool_use":
@@ -160,12 +160,14 @@ def _asked(definition: Output) -> turns.Asked:
 
 
 def _request(definition: Output, history: list[Row]) -> ModelRequest:
-    """The stable prefix first, so that the provider's cache can serve it: system, tools, transcript."""
+    """The stable prefix first, for the provider's cache: system, tools, transcript."""
     instructions = _instructions(definition)
     return ModelRequest(
         model=definition["model"],
         max_tokens=definition["max_tokens"],
-        system=[{"type": "text", "text": instructions, "cache_control": CACHE}] if instructions else [],
+        system=[{"type": "text", "text": instructions, "cache_control": CACHE}]
+        if instructions
+        else [],
         tools=[_schema(tool) for tool in definition["tools"]],
         messages=cached(conversation([_told(run) for run in history])),
         thinking=definition["thinking"],

@@ -1,7 +1,7 @@
 """Names that live in the journal. Frozen: a renamed step or workflow strands what is under way."""
 
 APPLICATION = "perdure"
-# One constant for good: a leg that no longer fits today's code is carried on from our tables instead.
+# One constant for good: what no longer fits today's code is carried on from our tables.
 APPLICATION_VERSION = "1"
 QUEUE = "agents"
 

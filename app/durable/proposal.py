@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 async def propose(call: Call) -> Intent | None:
-    """Decides the arguments and whether a person is asked. Returns the intent of a call that may run now."""
+    """Decides the arguments and whether a person is asked; the intent, if it may run now."""
     if call.tool is None or call.agent is None:
         await refuse(call, "tool_missing", missing(call))
         return None
@@ -44,7 +44,7 @@ async def propose(call: Call) -> Intent | None:
 async def _needs_person(
     call: Call, tool: Tool, ctx: ToolContext, arguments: dict[str, object]
 ) -> bool:
-    # While an earlier call of this tool may or may not have happened, no rule lets another one through.
+    # While an earlier call may or may not have happened, no rule lets another one through.
     if call.row["guarded"]:
         return True
     assert call.agent is not None
@@ -56,7 +56,7 @@ async def _needs_person(
 
 
 async def read_evidence(tool: Tool, ctx: ToolContext, arguments: dict[str, object]) -> object:
-    """What the precondition hook sees now. A hook that fails is shown as failed, and never equals a finding."""
+    """What the precondition hook sees now; a failing hook's evidence equals no finding."""
     try:
         return await within(tool, tool.read_precondition(ctx, arguments))
     except Exception as error:
@@ -80,7 +80,7 @@ async def ask(call: Call, tool: Tool, intent: Intent, evidence: object, changed:
 
 
 async def may_run(call: Call, tool: Tool) -> bool:
-    """Whether a call that was proposed earlier may run: it is allowed, and the world is as it was shown."""
+    """Whether a call proposed earlier is allowed, and the world is as it was shown."""
     if call.row["approval"] != "always" or call.attempt > 0:
         return True
     evidence = await read_evidence(tool, context_for(call, tool, attempt=0), call.arguments)

@@ -31,7 +31,10 @@ async def ask_world(call: Call, tool: Tool, attempt: int) -> tuple[Finding, obje
             try:
                 result = scrub(ctx.redact_json(tool.encode_result(value)))
             except UnencodableResult as error:
-                return Finding.HAPPENED, {"error": "result_unencodable", "detail": ctx.redact(str(error))}
+                return Finding.HAPPENED, {
+                    "error": "result_unencodable",
+                    "detail": ctx.redact(str(error)),
+                }
             if len(encode(result)) > LARGEST_RESULT:
                 return Finding.HAPPENED, {"error": "result_too_large", "bytes": len(encode(result))}
             return Finding.HAPPENED, result

@@ -1,4 +1,4 @@
-"""What the clock does: timers that are due, questions that expire. Any worker does it, on the database's clock."""
+"""What the database's clock does, by any worker's hand: timers are due, questions expire."""
 
 from app.durable.enqueue import Legs
 from app.store import waits

@@ -1,22 +1,19 @@
 """One tool call, driven through the ledger until it has ended or something is waited for."""
 
 import time
-from typing import Any, assert_never
-
-from dbos import DBOS
+from typing import Any
 
 from app.domain.position import Phase
 from app.domain.replay import (
     Attempts,
     End,
-    Finding,
     Verdict,
     after_crash,
     after_end,
     after_reconcile,
     writes_intent,
 )
-from app.durable import ledger, names, proposal
+from app.durable import ledger, proposal
 from app.durable.attempt import Ended, run_body
 from app.durable.execution import bench
 from app.durable.ledger import Call
@@ -30,7 +27,7 @@ NOT_CALLED = "not_called"
 
 
 async def tool_step(run: str, turn: int, index: int) -> dict[str, Any]:
-    """Steps run in parallel, each for its own call: a sibling's crash makes none of them unknown."""
+    """Each call of a turn is a step of its own: a sibling's crash makes it not unknown."""
     while True:
         call = await ledger.load(run, turn, index)
         phase = call.phase
@@ -65,7 +62,9 @@ async def _run(call: Call, tool: Tool, intent: Intent) -> None:
     attempt = call.attempt + 1
     await bench().may_begin()
     if intent.replay == "transactional":
-        ended = await run_transactional(call.with_arguments(intent.arguments), tool, intent, attempt)
+        ended = await run_transactional(
+            call.with_arguments(intent.arguments), tool, intent, attempt
+        )
     elif writes_intent(call.policy(tool)):
         ended = await _run_after_intent(call, tool, intent, attempt)
     else:
@@ -97,14 +96,20 @@ async def _run_and_finish(call: Call, tool: Tool, intent: Intent, attempt: int) 
 
 
 async def _settle_end(call: Call, tool: Tool, intent: Intent, attempt: int, ended: Ended) -> None:
-    attempts = call.attempts(tool, this_one=ended.how in (End.RAISED, End.TIMED_OUT, End.STILL_RUNNING))
+    attempts = call.attempts(
+        tool, this_one=ended.how in (End.RAISED, End.TIMED_OUT, End.STILL_RUNNING)
+    )
     policy = call.policy(tool)
     match after_end(policy, ended.how, attempts):
         case Verdict.FAIL:
             result = {"error": ended.how, "detail": ended.detail}
-            await ledger.finish(call, "failed", result, intent=intent, attempt=attempt, ended=ended.how)
+            await ledger.finish(
+                call, "failed", result, intent=intent, attempt=attempt, ended=ended.how
+            )
         case Verdict.CANCEL:
-            await ledger.finish(call, "cancelled", None, intent=intent, attempt=attempt, ended=ended.how)
+            await ledger.finish(
+                call, "cancelled", None, intent=intent, attempt=attempt, ended=ended.how
+            )
         case Verdict.AGAIN:
             await _again(call, intent, attempt, _pause(attempts), ended.how)
         case Verdict.RECONCILE:
@@ -126,7 +131,13 @@ async def _after_crash(call: Call) -> None:
         case Verdict.RECONCILE:
             dead = await is_proved_dead(call.row["worker"])
             await _reconcile(
-                call, tool, call.intent(tool), call.attempt, call.attempts(tool), over=dead, ended="interrupted"
+                call,
+                tool,
+                call.intent(tool),
+                call.attempt,
+                call.attempts(tool),
+                over=dead,
+                ended="interrupted",
             )
         case Verdict.CANCEL:
             await ledger.finish(call, "cancelled", None, attempt=call.attempt, ended="interrupted")
@@ -135,12 +146,21 @@ async def _after_crash(call: Call) -> None:
 
 
 async def _reconcile(
-    call: Call, tool: Tool, intent: Intent, attempt: int, attempts: Attempts, *, over: bool, ended: str
+    call: Call,
+    tool: Tool,
+    intent: Intent,
+    attempt: int,
+    attempts: Attempts,
+    *,
+    over: bool,
+    ended: str,
 ) -> None:
     finding, result = await ask_world(call.with_arguments(intent.arguments), tool, attempt)
     match after_reconcile(finding, attempts, over=over, cancelling=call.cancelling):
         case Verdict.SUCCEED:
-            await ledger.finish(call, "succeeded", result, intent=intent, attempt=attempt, ended="reconciled")
+            await ledger.finish(
+                call, "succeeded", result, intent=intent, attempt=attempt, ended="reconciled"
+            )
         case Verdict.UNKNOWN:
             await _unknown(call, tool, intent, attempt, ended)
         case Verdict.AGAIN:
@@ -149,7 +169,9 @@ async def _reconcile(
             result = {"error": ended, "detail": f"{tool.name} failed; it had no effect."}
             await ledger.finish(call, "failed", result, intent=intent, attempt=attempt, ended=ended)
         case Verdict.CANCEL:
-            await ledger.finish(call, "cancelled", None, intent=intent, attempt=attempt, ended=ended)
+            await ledger.finish(
+                call, "cancelled", None, intent=intent, attempt=attempt, ended=ended
+            )
         case other:
             raise AssertionError(f"no finding leads to {other}")
 
@@ -157,19 +179,36 @@ async def _reconcile(
 async def _unknown(call: Call, tool: Tool | None, intent: Intent, attempt: int, ended: str) -> None:
     """Said, not guessed: to the model, or first to a person."""
     if tool is not None and tool.on_unknown == "ask" and not call.cancelling:
-        question = f"Did {tool.name} happen? Its attempt {attempt} ended without an outcome ({ended})."
+        question = (
+            f"Did {tool.name} happen? Its attempt {attempt} ended without an outcome ({ended})."
+        )
         await ledger.hold(
-            call, intent, "outcome_unknown", kind="outcome", question=question, attempt=attempt, ended=ended
+            call,
+            intent,
+            "outcome_unknown",
+            kind="outcome",
+            question=question,
+            attempt=attempt,
+            ended=ended,
         )
         return
     result = {"error": "outcome_unknown", "detail": ended}
-    await ledger.finish(call, "outcome_unknown", result, intent=intent, attempt=attempt, ended=ended)
+    await ledger.finish(
+        call, "outcome_unknown", result, intent=intent, attempt=attempt, ended=ended
+    )
 
 
 async def _again(call: Call, intent: Intent, attempt: int, seconds: float, ended: str) -> None:
     question = "when to run the next attempt"
     await ledger.hold(
-        call, intent, "ready", kind="timer", question=question, attempt=attempt, seconds=seconds, ended=ended
+        call,
+        intent,
+        "ready",
+        kind="timer",
+        question=question,
+        attempt=attempt,
+        seconds=seconds,
+        ended=ended,
     )
 
 

@@ -15,6 +15,7 @@ from app.durable.ledger import Call, load
 from app.errors import Fenced
 from app.store import calls
 from app.store.calls import Intent, Outcome, Place
+from app.store.db import calling
 from app.store.db_errors import is_lost_connection
 from app.tools.declare import Tool
 from app.tools.threads import run_in_thread
@@ -61,7 +62,7 @@ async def _once(call: Call, tool: Tool, intent: Intent, attempt: int) -> None:
 
 
 async def _once_in_thread(call: Call, tool: Tool, intent: Intent, attempt: int) -> None:
-    """Whoever takes `decision` first decides: the thread to commit, or the time-out that it must not."""
+    """Whoever takes `decision` first decides: the thread to commit, the time-out against it."""
     me = execution()
     decision = threading.Lock()
     cancelled = threading.Event()
@@ -105,7 +106,7 @@ def _finish(connection: SyncConnection, place: Place, intent: Intent, returned: 
     driver = connection.connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     values = calls.finish_values(place, intent, _succeeded(returned))
-    found = driver.execute(calls.FINISH, values).fetchone()
+    found = driver.execute(calling("finish_call", values), values).fetchone()
     assert found is not None
     return str(found[0])
 

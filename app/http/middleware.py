@@ -4,6 +4,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app import telemetry
 from app.domain.ids import new_trace_id
 from app.errors import Invalid, TooLarge
 from app.http.problems import answer
@@ -31,13 +32,14 @@ class Envelope:
                 MutableHeaders(scope=message)["X-Request-Id"] = request_id
             await send(message)
 
-        try:
-            await self._app(scope, receive, send_named)
-        except Exception as error:
-            if started:
-                raise
-            response = await answer(Request(scope, receive), error)
-            await response(scope, receive, send_named)
+        with telemetry.place(request=request_id):
+            try:
+                await self._app(scope, receive, send_named)
+            except Exception as error:
+                if started:
+                    raise
+                response = await answer(Request(scope, receive), error)
+                await response(scope, receive, send_named)
 
 
 class Head:

@@ -12,7 +12,7 @@ from app.store import calls
 async def settle(
     services: Services, call: str, said: dict[str, Any], caller: Caller
 ) -> dict[str, Any]:
-    """Changes the ledger and lifts the guard on the tool; starts no attempt, also after the run's end."""
+    """Changes the ledger and lifts the guard on the tool; starts no attempt."""
     async with services.database.transaction() as transaction:
         answer = await calls.settle(
             transaction.connection, call, canonical_json(said), caller.actor
@@ -23,7 +23,9 @@ async def settle(
         case "held":
             raise AlreadyResolved("An open wait asks about this call; resolve that one.")
         case "other":
-            raise AlreadyResolved("The outcome of this call is known, or has been settled otherwise.")
+            raise AlreadyResolved(
+                "The outcome of this call is known, or has been settled otherwise."
+            )
         case _:
             services.notifier.tell(answer["run"])
             return await views_parts.get_call(services, call)

@@ -19,9 +19,7 @@ async def send(services: Services, run: str, text: str, caller: Caller) -> dict[
         if found["finished"] or found["status"] == "cancelling":
             raise RunEnded(f"Run {run} has ended or is ending; it will hear nothing more.")
         message = await messages.insert(connection, new_message_id(), run, text)
-        await events.tell(
-            connection, run, "message.queued", message=message["id"], by=caller.actor
-        )
+        await events.tell(connection, run, "message.queued", message=message["id"], by=caller.actor)
     services.notifier.tell(run)
     return shape_message(message)
 

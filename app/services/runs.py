@@ -7,7 +7,15 @@ from typing import Any
 from app.domain.canonical import encode
 from app.domain.ids import new_run_id, new_session_id
 from app.domain.limits import InvalidLimit, Limits
-from app.errors import AgentNotFound, FieldError, IdempotencyKeyReused, Invalid, NotFound, RunEnded, TargetBusy
+from app.errors import (
+    AgentNotFound,
+    FieldError,
+    IdempotencyKeyReused,
+    Invalid,
+    NotFound,
+    RunEnded,
+    TargetBusy,
+)
 from app.services.context import Caller, Services
 from app.store import agents, events, idempotency, runs
 from app.store.db import Connection, Row, Transaction
@@ -82,7 +90,7 @@ async def _make_way(
     active: list[Row],
     caller: Caller,
 ) -> str | None:
-    """What `on_busy` says about the runs that hold the session or the target; answers one to return."""
+    """Does what `on_busy` says to runs that hold the session or target; answers one to return."""
     if not active or submission.on_busy == "queue":
         return None
     if submission.on_busy == "return_existing":

@@ -12,7 +12,7 @@ from app.store import waits
 async def resolve(
     services: Services, wait: str, said: dict[str, Any], caller: Caller, on_behalf_of: str | None
 ) -> dict[str, Any]:
-    """First resolution wins: the same one again is answered with the first, another one is refused."""
+    """First resolution wins: the same again is answered with the first, another is refused."""
     arguments_hash = said.pop("arguments_hash", None)
     async with services.database.transaction() as transaction:
         answer = await waits.resolve(
@@ -34,7 +34,7 @@ async def resolve(
     match answer["verdict"]:
         case "other":
             raise AlreadyResolved(
-                f"{shown['resolved_by']} has resolved this wait otherwise; the first resolution holds.",
+                f"{shown['resolved_by']} has resolved this wait otherwise; the first one holds.",
                 extra={"wait": shown},
             )
         case "stale":

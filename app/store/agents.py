@@ -6,14 +6,17 @@ from app.domain.canonical import encode
 from app.store.db import Connection, Row, row
 
 
-async def register(connection: Connection, name: str, version: str, definition: dict[str, Any]) -> None:
+async def register(
+    connection: Connection, name: str, version: str, definition: dict[str, Any]
+) -> None:
     await row(
         connection,
         """with version as (
                insert into perdure.agent_versions (agent, version, definition)
                values (%(name)s, %(version)s, %(definition)s) on conflict do nothing)
            insert into perdure.agents (name, version) values (%(name)s, %(version)s)
-           on conflict (name) do update set version = excluded.version, registered_at = now() returning name""",
+           on conflict (name) do update
+               set version = excluded.version, registered_at = now() returning name""",
         name=name,
         version=version,
         definition=encode(definition),
@@ -25,6 +28,7 @@ async def find(connection: Connection, name: str) -> Row | None:
     return await row(
         connection,
         """select a.version, v.definition from perdure.agents a
-           join perdure.agent_versions v on v.agent = a.name and v.version = a.version where a.name = %(name)s""",
+           join perdure.agent_versions v on v.agent = a.name and v.version = a.version
+           where a.name = %(name)s""",
         name=name,
     )

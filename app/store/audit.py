@@ -1,46 +1,55 @@
-"""What must always be true of the content, whatever has been killed: each query finds the breaches of one rule."""
+"""What must always be true of the content: each query finds the breaches of one rule."""
 
 from typing import LiteralString
 
 from app.store.db import Connection, rows
 
 RULES: dict[str, LiteralString] = {
-    "a live run has exactly one open leg, or waits for something": "select run || ': ' || why from perdure.stranded()",
+    "a live run has an open leg, or waits for something": """
+        select run || ': ' || why from perdure.stranded()""",
+    "a held run has an active holder": "select run from perdure.forgotten()",
     "a run that has ended has no live leg": """
-        select r.id from perdure.runs r join dbos.workflow_status s on s.workflow_uuid = r.id || ':' || r.leg
+        select r.id from perdure.runs r
+        join dbos.workflow_status s on s.workflow_uuid = r.id || ':' || r.leg
         where r.finished_at is not null""",
     "no outcome without an intent": """
         select c.id from perdure.calls c
-        where c.replay in ('idempotent', 'at_most_once') and c.state in ('succeeded', 'outcome_unknown')
-          and not exists (select from perdure.events e where e.run = c.run and e.type = 'call.started'
-                          and e.data ->> 'call' = c.id)""",
+        where c.replay in ('idempotent', 'at_most_once')
+          and c.state in ('succeeded', 'outcome_unknown')
+          and not exists (
+              select from perdure.events e
+              where e.run = c.run and e.type = 'call.started' and e.data ->> 'call' = c.id)""",
     "each tool_use of a turn has one call": """
         select t.run || '/' || t.number from perdure.turns t
         where t.stop_reason = 'tool_use' and position('\\u0000' in t.content::text) = 0 and (
-            select count(*) from json_array_elements(t.content) block where block ->> 'type' = 'tool_use')
-            <> (select count(*) from perdure.calls c where c.run = t.run and c.turn = t.number)""",
+            select count(*) from json_array_elements(t.content) block
+            where block ->> 'type' = 'tool_use'
+        ) <> (
+            select count(*) from perdure.calls c where c.run = t.run and c.turn = t.number)""",
     "a turn follows only calls that have ended": """
-        select c.id from perdure.calls c join perdure.turns t on t.run = c.run and t.number = c.turn + 1
+        select c.id from perdure.calls c
+        join perdure.turns t on t.run = c.run and t.number = c.turn + 1
         where c.state in ('proposed', 'waiting', 'started')""",
     "events are numbered without gaps": """
-        select r.id from perdure.runs r
-        left join perdure.events e on e.run = r.id
+        select r.id from perdure.runs r left join perdure.events e on e.run = r.id
         group by r.id, r.seq having count(e.seq) <> r.seq or coalesce(max(e.seq), 0) <> r.seq""",
     "each ending has one terminal event": """
-        select r.id from perdure.runs r
-        where (select count(*) from perdure.events e where e.run = r.id and e.type in (
-                  'run.succeeded', 'run.failed', 'run.cancelled', 'run.dead_letter'))
-              - (select count(*) from perdure.events e where e.run = r.id and e.type = 'run.resumed'
-                 and e.data ->> 'reopened' is not null)
+        select r.id from perdure.runs r left join perdure.events e on e.run = r.id
+        group by r.id, r.finished_at
+        having count(*) filter (where e.type in (
+                   'run.succeeded', 'run.failed', 'run.cancelled', 'run.dead_letter'))
+               - count(*) filter (where e.type = 'run.resumed' and (e.data ->> 'reopened')::boolean)
             <> (r.finished_at is not null)::integer""",
     "a run that has ended waits for nothing": """
         select w.id from perdure.waits w join perdure.runs r on r.id = w.run
         where w.state = 'open' and r.finished_at is not null""",
     "a run that has ended has no call under way": """
         select c.id from perdure.calls c join perdure.runs r on r.id = c.run
-        where r.finished_at is not null and c.state in ('proposed', 'waiting', 'ready', 'started')""",
+        where r.finished_at is not null
+          and c.state in ('proposed', 'waiting', 'ready', 'started')""",
     "a session or target has one active run": """
-        select x.id from perdure.runs x join perdure.runs y on y.place < x.place
+        select x.id from perdure.runs x
+        join perdure.runs y on y.place < x.place
             and (y.session = x.session or y.target = x.target)
         where x.finished_at is null and y.finished_at is null and not x.held and not y.held""",
 }

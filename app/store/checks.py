@@ -15,12 +15,14 @@ async def check_database(connection: Connection, *, allow_unsafe: bool) -> list[
     for name, value in (found or {}).items():
         if value == "off" and not allow_unsafe:
             problems.append(
-                f"{name} is off, so a crash of the database can undo what has been answered; turn it on, "
-                "or set PERDURE_ALLOW_UNSAFE_DATABASE=1 to accept that."
+                f"{name} is off, so a crash of the database can undo what has been answered; "
+                "turn it on, or set PERDURE_ALLOW_UNSAFE_DATABASE=1 to accept that."
             )
     revision = await migrate.revision(connection)
     if revision is None:
         problems.append("It has no Perdure schema; run `perdure migrate`.")
     elif migrate.is_older(revision):
-        problems.append(f"Its schema is at {revision}, older than this version; run `perdure migrate`.")
+        problems.append(
+            f"Its schema is at {revision}, older than this version; run `perdure migrate`."
+        )
     return problems

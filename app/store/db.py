@@ -1,6 +1,6 @@
 """Connections: an autocommit pool for transitions, an engine for transactions shared with DBOS."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, LiteralString, Self
@@ -33,6 +33,23 @@ async def row(connection: Connection, statement: LiteralString, **values: object
     return found[0] if found else None
 
 
+async def call(connection: Connection, function: LiteralString, **values: object) -> Row:
+    """One transition: a function of our schema with its parameters by name; its result as a row."""
+    found = await row(connection, calling(function, values), **values)
+    assert found is not None
+    return found
+
+
+def calling(function: LiteralString, values: Mapping[str, object]) -> Any:  # noqa: ANN401 - a Query
+    named = ", ".join(f"p_{name} => %({name})s" for name in values)
+    return f"select * from perdure.{function}({named})"  # noqa: S608 - names of our own
+
+
+async def verdict(connection: Connection, function: LiteralString, **values: object) -> str:
+    """The same for a function that answers with one word."""
+    return str((await call(connection, function, **values))[function])
+
+
 @dataclass(frozen=True)
 class Transaction:
     """One transaction, seen through psycopg (ours) and through SQLAlchemy (DBOS's and tools')."""
@@ -45,7 +62,7 @@ class Database:
     """One for each event loop. Connects when it is first used."""
 
     def __init__(self, url: str, *, size: int, patience: float) -> None:
-        """`size`: connections of each kind; `patience`: seconds to wait for one before giving up."""
+        """`size`: connections of each kind; `patience`: seconds to wait for one."""
         self.url = url
         # min_size 0 and a short reconnect_timeout: connections are made on demand, so an outage
         # leaves no growing back-off behind when the database returns.

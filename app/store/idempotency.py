@@ -6,11 +6,12 @@ from app.store.db import Connection, Row, row
 async def spend(
     connection: Connection, caller: str, key: str, fingerprint: str, run: str
 ) -> Row | None:
-    """None: the key is ours now. Else {fingerprint, run} of the first request, which is waited for."""
+    """None: the key is ours now. Else the first request, once it is through: {fingerprint, run}."""
     ours = await row(
         connection,
         """insert into perdure.idempotency (caller, key, fingerprint, run)
-           values (%(caller)s, %(key)s, %(fingerprint)s, %(run)s) on conflict do nothing returning run""",
+           values (%(caller)s, %(key)s, %(fingerprint)s, %(run)s)
+           on conflict do nothing returning run""",
         caller=caller,
         key=key,
         fingerprint=fingerprint,
@@ -22,7 +23,8 @@ async def spend(
 async def find(connection: Connection, caller: str, key: str) -> Row | None:
     return await row(
         connection,
-        "select fingerprint, run from perdure.idempotency where caller = %(caller)s and key = %(key)s",
+        """select fingerprint, run from perdure.idempotency
+           where caller = %(caller)s and key = %(key)s""",
         caller=caller,
         key=key,
     )

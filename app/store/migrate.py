@@ -53,7 +53,9 @@ def upgrade(url: str) -> None:
 
 async def revision(connection: Connection) -> str | None:
     """The revision that the database is at, or None."""
-    there = await row(connection, "select to_regclass('perdure.schema_version') is not null as there")
+    there = await row(
+        connection, "select to_regclass('perdure.schema_version') is not null as there"
+    )
     if there is None or not there["there"]:
         return None
     found = await row(connection, "select version_num from perdure.schema_version")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from app.domain.canonical import encode
-from app.store.db import Connection, Row, row, rows
+from app.store.db import Connection, Row, call, row, rows, verdict
 
 
 async def make_work(connection: Connection, session: str, target: str | None) -> None:
@@ -16,7 +16,8 @@ async def make_work(connection: Connection, session: str, target: str | None) ->
     if target is not None:
         await row(
             connection,
-            "insert into perdure.targets (name) values (%(name)s) on conflict do nothing returning name",
+            """insert into perdure.targets (name) values (%(name)s)
+               on conflict do nothing returning name""",
             name=target,
         )
 
@@ -59,12 +60,14 @@ async def active(connection: Connection, session: str, target: str | None) -> li
 
 
 async def insert(connection: Connection, run: dict[str, Any], *, held: bool) -> None:
-    await rows(
+    await row(
         connection,
-        """insert into perdure.runs (id, root, agent, agent_version, session, target, input, metadata, limits,
-               priority, deadline, trace_id, held)
-           values (%(id)s, %(id)s, %(agent)s, %(agent_version)s, %(session)s, %(target)s, %(input)s, %(metadata)s,
-               %(limits)s, %(priority)s, %(deadline)s, %(trace_id)s, %(held)s)
+        """insert into perdure.runs
+               (id, root, agent, agent_version, session, target, input, metadata, limits,
+                priority, deadline, trace_id, held)
+           values (%(id)s, %(id)s, %(agent)s, %(agent_version)s, %(session)s, %(target)s,
+               %(input)s, %(metadata)s, %(limits)s,
+               %(priority)s, %(deadline)s, %(trace_id)s, %(held)s)
            returning id""",
         **run,
         held=held,
@@ -73,19 +76,12 @@ async def insert(connection: Connection, run: dict[str, Any], *, held: bool) -> 
 
 async def take(connection: Connection, run: str, leg: int, worker: str) -> tuple[str, int]:
     """('taken', fence), or why not: 'moved' or 'dead'."""
-    found = await row(
-        connection,
-        "select * from perdure.take_run(%(run)s, %(leg)s, %(worker)s)",
-        run=run,
-        leg=leg,
-        worker=worker,
-    )
-    assert found is not None
+    found = await call(connection, "take_run", run=run, leg=leg, worker=worker)
     return found["verdict"], found["fence"] or 0
 
 
 async def look(connection: Connection, run: str) -> Row:
-    """What a position is made of: the last turn, the phase of each of its calls, and what has come in."""
+    """What a position is made of: the last turn, where its calls stand, and what has come in."""
     found = await row(
         connection,
         """select r.turns as turn, t.stop_reason, r.status = 'cancelling' as cancelling,
@@ -94,7 +90,8 @@ async def look(connection: Connection, run: str) -> Row:
                exists (select from perdure.messages m
                        where m.run = r.id and m.state = 'queued') as messages,
                (select coalesce(json_agg(json_build_object('state', c.state, 'tool', c.tool,
-                   'held', exists (select from perdure.waits w where w.call = c.id and w.state = 'open'))
+                   'held', exists (select from perdure.waits w
+                                   where w.call = c.id and w.state = 'open'))
                    order by c.index), '[]')
                 from perdure.calls c where c.run = r.id and c.turn = r.turns) as calls
            from perdure.runs r left join perdure.turns t on t.run = r.id and t.number = r.turns
@@ -120,24 +117,11 @@ async def facts(connection: Connection, run: str) -> Row:
 
 
 async def park(connection: Connection, run: str, fence: int, leg: int) -> str:
-    return await _verdict(
-        connection,
-        "select perdure.park_run(%(run)s, %(fence)s, %(leg)s) as verdict",
-        run=run,
-        fence=fence,
-        leg=leg,
-    )
+    return await verdict(connection, "park_run", run=run, fence=fence, leg=leg)
 
 
 async def hand_off(connection: Connection, run: str, fence: int, leg: int, why: str) -> str:
-    return await _verdict(
-        connection,
-        "select perdure.hand_off_run(%(run)s, %(fence)s, %(leg)s, %(why)s) as verdict",
-        run=run,
-        fence=fence,
-        leg=leg,
-        why=why,
-    )
+    return await verdict(connection, "hand_off_run", run=run, fence=fence, leg=leg, why=why)
 
 
 async def end(
@@ -151,9 +135,9 @@ async def end(
     error: object = None,
 ) -> str:
     """The caller holds the session's and the target's row."""
-    return await _verdict(
+    return await verdict(
         connection,
-        """select perdure.end_run(%(run)s, %(fence)s, %(status)s, %(reason)s, %(output)s, %(error)s) as verdict""",
+        "end_run",
         run=run,
         fence=fence,
         status=status,
@@ -188,9 +172,3 @@ async def ask_cancel(connection: Connection, run: str) -> None:
         "update perdure.runs set status = 'cancelling' where id = %(run)s returning id",
         run=run,
     )
-
-
-async def _verdict(connection: Connection, statement: Any, **values: object) -> str:
-    found = await row(connection, statement, **values)
-    assert found is not None
-    return str(found["verdict"])

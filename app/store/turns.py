@@ -1,10 +1,11 @@
 """The model's answers, whole and as received."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from app.domain.canonical import encode, scrub
-from app.store.db import Connection, Row, row, rows
+from app.store.db import Connection, Row, row, rows, verdict
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,9 @@ async def begin(
     take_messages: bool,
 ) -> str:
     """'call', or why the model may not be called: see the function."""
-    found = await row(
+    return await verdict(
         connection,
-        """select perdure.begin_turn(%(run)s, %(fence)s, %(turn)s, %(worker)s, %(model)s, %(parameters)s,
-               %(prompt_hash)s, %(tools_hash)s, %(take_messages)s) as verdict""",
+        "begin_turn",
         run=run,
         fence=fence,
         turn=turn,
@@ -42,8 +42,6 @@ async def begin(
         tools_hash=asked.tools_hash,
         take_messages=take_messages,
     )
-    assert found is not None
-    return str(found["verdict"])
 
 
 async def finish(
@@ -56,14 +54,13 @@ async def finish(
     stop_reason: str,
     content: list[dict[str, Any]],
     usage: dict[str, int],
-    cost: object,
+    cost: Decimal,
     asked_for: list[dict[str, Any]],
 ) -> str:
     """`asked_for`: the tool_use blocks that become calls."""
-    found = await row(
+    return await verdict(
         connection,
-        """select perdure.finish_turn(%(run)s, %(fence)s, %(turn)s, %(model)s, %(stop_reason)s, %(content)s,
-               %(usage)s, %(cost)s, %(ids)s, %(tools)s, %(inputs)s::json[]) as verdict""",
+        "finish_turn",
         run=run,
         fence=fence,
         turn=turn,
@@ -72,12 +69,11 @@ async def finish(
         content=encode(content),
         usage=encode(usage),
         cost=cost,
-        ids=[scrub(str(block.get("id"))) for block in asked_for],
+        provider_ids=[scrub(str(block.get("id"))) for block in asked_for],
         tools=[scrub(str(block.get("name"))) for block in asked_for],
+        # Input that was cut off or is no JSON is kept as the text it was, and refused at proposal.
         inputs=[encode(block.get("partial_json", block.get("input"))) for block in asked_for],
     )
-    assert found is not None
-    return str(found["verdict"])
 
 
 async def fail(
@@ -91,10 +87,9 @@ async def fail(
     maybe_paid: bool,
     retry_seconds: float | None,
 ) -> str:
-    found = await row(
+    return await verdict(
         connection,
-        """select perdure.fail_turn(%(run)s, %(fence)s, %(turn)s, %(outcome)s, %(detail)s, %(maybe_paid)s,
-               %(retry_seconds)s::float8) as verdict""",
+        "fail_turn",
         run=run,
         fence=fence,
         turn=turn,
@@ -103,18 +98,16 @@ async def fail(
         maybe_paid=maybe_paid,
         retry_seconds=retry_seconds,
     )
-    assert found is not None
-    return str(found["verdict"])
 
 
 async def stored(connection: Connection, run: str, turn: int) -> Row:
     """A finished turn: {stop_reason, content, calls: [{tool, state, result}]}."""
     found = await row(
         connection,
-        """select t.stop_reason, t.content,
-               (select coalesce(json_agg(json_build_object('tool', c.tool, 'state', c.state, 'result', c.result)
-                    order by c.index), '[]')
-                from perdure.calls c where c.run = t.run and c.turn = t.number) as calls
+        """select t.stop_reason, t.content, (
+               select coalesce(json_agg(json_build_object(
+                   'tool', c.tool, 'state', c.state, 'result', c.result) order by c.index), '[]')
+               from perdure.calls c where c.run = t.run and c.turn = t.number) as calls
            from perdure.turns t where t.run = %(run)s and t.number = %(turn)s""",
         run=run,
         turn=turn,
@@ -124,19 +117,18 @@ async def stored(connection: Connection, run: str, turn: int) -> Row:
 
 
 async def history(connection: Connection, run: str) -> list[Row]:
-    """The session's runs up to this one, oldest first, each with all that the model has said and been told."""
+    """The session's runs up to this one, oldest first, with all that was said."""
     return await rows(
         connection,
-        """select x.id, x.input, x.model_failures,
-               (select json_agg(json_build_object('number', t.number, 'stop_reason', t.stop_reason,
-                    'content', t.content, 'calls', (
-                        select coalesce(json_agg(json_build_object('provider_id', c.provider_id, 'state', c.state,
-                            'result', c.result, 'told_unknown', c.told_unknown) order by c.index), '[]')
-                        from perdure.calls c where c.run = x.id and c.turn = t.number)) order by t.number)
-                from perdure.turns t where t.run = x.id and t.finished_at is not null) as turns,
-               (select json_agg(json_build_object('turn', m.turn, 'text', m.text) order by m.place)
-                from perdure.messages m where m.run = x.id and m.turn is not null) as messages
-           from perdure.runs me join perdure.runs x on x.session = me.session and x.place <= me.place
+        """select x.id, x.input, x.model_failures, (
+               select json_agg(json_build_object(
+                   'number', t.number, 'stop_reason', t.stop_reason, 'content', t.content,
+                   'calls', perdure.told_calls(t)) order by t.number)
+               from perdure.turns t where t.run = x.id and t.finished_at is not null) as turns, (
+               select json_agg(json_build_object('turn', m.turn, 'text', m.text) order by m.place)
+               from perdure.messages m where m.run = x.id and m.turn is not null) as messages
+           from perdure.runs me
+           join perdure.runs x on x.session = me.session and x.place <= me.place
            where me.id = %(run)s order by x.place""",
         run=run,
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
+from typing import LiteralString
 
 import psycopg
 from psycopg import sql
@@ -10,6 +11,23 @@ from app.store.db import Connection, rows
 from app.store.notify import CHANNEL
 
 RETRY_SECONDS = 0.5
+
+SETTLED: LiteralString = """
+select run.id from perdure.runs run
+where run.id = any(%(runs)s) and (
+    run.finished_at is not null
+    or exists (
+        with recursive tree (id) as (
+            select run.id
+            union all
+            select child.id from perdure.runs child join tree on child.parent = tree.id
+        )
+        select from tree join perdure.waits wait on wait.run = tree.id
+        where wait.state = 'open'
+            and wait.kind in ('approval', 'outcome', 'input', 'external')
+    )
+)
+"""
 
 
 async def notices(url: str) -> AsyncIterator[frozenset[str]]:
@@ -39,22 +57,7 @@ async def settled(connection: Connection, runs: Collection[str]) -> set[str]:
     """Those of `runs` that have ended, or need a person or client: they or a descendant."""
     found = await rows(
         connection,
-        """
-        select run.id from perdure.runs run
-        where run.id = any(%(runs)s) and (
-            run.finished_at is not null
-            or exists (
-                with recursive tree (id) as (
-                    select run.id
-                    union all
-                    select child.id from perdure.runs child join tree on child.parent = tree.id
-                )
-                select from tree join perdure.waits wait on wait.run = tree.id
-                where wait.state = 'open'
-                    and wait.kind in ('approval', 'outcome', 'input', 'external')
-            )
-        )
-        """,
+        SETTLED,
         runs=list(runs),
     )
     return {str(run["id"]) for run in found}

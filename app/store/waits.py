@@ -1,6 +1,6 @@
 """Waits: what a run is parked on. Opened by the ledger, resolved here."""
 
-from app.store.db import Connection, Row, row, rows
+from app.store.db import Connection, Row, call, rows
 
 
 async def resolve(
@@ -13,11 +13,12 @@ async def resolve(
     on_behalf_of: str | None,
     via: str,
 ) -> Row:
-    """{verdict, run, leg}: see the function. `resolution` is canonical JSON; a leg is to be enqueued in the same transaction."""
-    found = await row(
+    """{verdict, run, leg}; the leg is to be enqueued in the same transaction.
+
+    `resolution` is canonical JSON."""
+    return await call(
         connection,
-        """select * from perdure.resolve_wait(%(wait)s, %(resolution)s, %(arguments_hash)s, %(by)s,
-               %(on_behalf_of)s, %(via)s)""",
+        "resolve_wait",
         wait=wait,
         resolution=resolution,
         arguments_hash=arguments_hash,
@@ -25,8 +26,6 @@ async def resolve(
         on_behalf_of=on_behalf_of,
         via=via,
     )
-    assert found is not None
-    return found
 
 
 async def due(connection: Connection, limit: int) -> list[str]:
@@ -42,6 +41,4 @@ async def due(connection: Connection, limit: int) -> list[str]:
 
 async def expire(connection: Connection, wait: str) -> Row:
     """{run, leg}, both null where another process is at it."""
-    found = await row(connection, "select * from perdure.expire_due(%(wait)s)", wait=wait)
-    assert found is not None
-    return found
+    return await call(connection, "expire_due", wait=wait)

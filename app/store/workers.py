@@ -3,7 +3,7 @@
 from typing import Any
 
 from app.domain.canonical import encode
-from app.store.db import Connection, Row, row, rows
+from app.store.db import Connection, Row, call, row, rows, verdict
 
 # The two-int advisory locks of Perdure: (LEASE, workers.lock) and (JANITOR, 0).
 LEASE = 1346720836
@@ -61,7 +61,9 @@ async def beat(connection: Connection, worker: str) -> bool:
 
 
 async def find(connection: Connection, worker: str) -> Row | None:
-    return await row(connection, "select * from perdure.workers where id = %(worker)s", worker=worker)
+    return await row(
+        connection, "select * from perdure.workers where id = %(worker)s", worker=worker
+    )
 
 
 async def without_lease(connection: Connection) -> list[Row]:
@@ -106,15 +108,7 @@ async def pending_legs(connection: Connection, worker: str) -> list[str]:
 
 async def take_over(connection: Connection, run: str, leg: int, worker: str) -> str:
     """'resume' or 'drop'."""
-    found = await row(
-        connection,
-        "select perdure.take_over(%(run)s, %(leg)s, %(worker)s) as verdict",
-        run=run,
-        leg=leg,
-        worker=worker,
-    )
-    assert found is not None
-    return str(found["verdict"])
+    return await verdict(connection, "take_over", run=run, leg=leg, **{"from": worker})
 
 
 async def owned(connection: Connection, worker: str) -> dict[str, tuple[int, bool]]:
@@ -138,11 +132,8 @@ async def forgotten(connection: Connection) -> list[Row]:
 
 
 async def carry_on(connection: Connection, run: str, leg: int, why: str) -> int | None:
-    found = await row(
-        connection,
-        "select perdure.carry_on(%(run)s, %(leg)s, %(why)s) as leg",
-        run=run,
-        leg=leg,
-        why=why,
-    )
-    return None if found is None else found["leg"]
+    """The leg to enqueue in the same transaction, if any."""
+    leg_after: int | None = (await call(connection, "carry_on", run=run, leg=leg, why=why))[
+        "carry_on"
+    ]
+    return leg_after

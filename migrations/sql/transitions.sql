@@ -141,7 +141,7 @@ begin
     elsif r.fence <> p_fence then
         return 'fenced';
     end if;
-    update perdure.runs set leg = p_leg + 1, fence = r.fence + 1, breaches = 0,
+    update perdure.runs set leg = p_leg + 1, fence = r.fence + 1, owner = null, breaches = 0,
         status = case when status = 'running' then 'queued' else status end,
         active_seconds = perdure.active_seconds(r), active_since = null
     where id = p_run;
@@ -267,10 +267,17 @@ begin
     return 'call';
 end $$;
 
+-- The calls of a turn, with what the model is told of each.
+create function perdure.told_calls(t perdure.turns) returns json language sql stable as $$
+    select coalesce(json_agg(json_build_object('provider_id', c.provider_id, 'state', c.state,
+        'result', c.result, 'told_unknown', c.told_unknown) order by c.index), '[]')
+    from perdure.calls c where c.run = t.run and c.turn = t.number
+$$;
+
 -- Stores the model's answer with the calls it asks for.
 create function perdure.finish_turn(
     p_run text, p_fence bigint, p_turn integer, p_model text, p_stop_reason text, p_content json, p_usage jsonb,
-    p_cost numeric, p_provider_ids text[], p_tools text[], p_inputs json[]
+    p_cost numeric, p_provider_ids text[], p_tools text[], p_inputs text[]
 ) returns text language plpgsql as $$
 declare
     r perdure.runs;
@@ -306,7 +313,7 @@ begin
     end loop;
     for item in insert into perdure.calls (id, run, turn, index, root, session, provider_id, tool, proposed)
             select 'call_' || substr(p_run, 5) || '_' || p_turn || '_' || n - 1, p_run, p_turn, n - 1,
-                r.root, r.session, provider_id, tool, input
+                r.root, r.session, provider_id, tool, input::json
             from unnest(p_provider_ids, p_tools, p_inputs) with ordinality as asked (provider_id, tool, input, n)
             returning id, tool, index loop
         types := types || 'call.proposed'::text;

@@ -14,4 +14,6 @@ def upgrade() -> None:
     op.execute("set local lock_timeout = '5s'")
     connection = op.get_bind()
     for name in ("tables", "transitions", "ledger", "fleet"):
-        connection.exec_driver_sql((SQL / f"{name}.sql").read_text(), execution_options={"no_parameters": True})
+        connection.exec_driver_sql(
+            (SQL / f"{name}.sql").read_text(), execution_options={"no_parameters": True}
+        )

@@ -1,4 +1,4 @@
-"""The application over a real database, without a worker: runs stand still unless a test moves them."""
+"""The application over a real database, without a worker: runs stand still."""
 
 from collections.abc import AsyncIterator
 

@@ -152,6 +152,12 @@ class Rows:
         cursor = await self._connection.execute(statement.encode(), values)
         return await cursor.fetchall() if cursor.description else []
 
+    async def count(self, table: str) -> int:
+        statement = sql.SQL("select count(*) from perdure.{}").format(sql.Identifier(table))
+        found = await (await self._connection.execute(statement)).fetchone()
+        assert found is not None
+        return int(found[0])
+
     async def _insert(self, table: str, values: Values, json_columns: tuple[str, ...] = ()) -> None:
         statement = sql.SQL("insert into perdure.{} ({}) values ({})").format(
             sql.Identifier(table),

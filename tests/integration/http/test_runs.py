@@ -6,7 +6,6 @@ import httpx
 import pytest
 
 from app.http.schemas import answers
-from app.store.db import Database
 from tests.integration.http.rows import Rows
 
 Json = dict[str, Any]
@@ -303,26 +302,6 @@ async def test_a_cursor_of_other_filters_is_refused(http: httpx.AsyncClient, row
         response = await http.get(path, params={**httpx.URL(path).params, "after": cursor})
         assert response.status_code == 422, path
         assert [error["field"] for error in response.json()["errors"]] == ["after"]
-
-
-async def test_a_run_is_read_in_two_statements(
-    http: httpx.AsyncClient, rows: Rows, database: Database
-) -> None:
-    run = await rows.run()
-    async with database.connection() as connection:
-        assert connection.info.backend_pid  # one connection is open, and will be used again
-    await rows.execute("select pg_stat_reset()")
-    for _ in range(20):
-        await get(http, f"/v1/runs/{run}")
-
-    async def commits() -> int:
-        await rows.execute("select pg_stat_force_next_flush()")
-        found = await rows.execute(
-            "select xact_commit from pg_stat_database where datname = current_database()"
-        )
-        return int(found[0][0])
-
-    assert await commits() <= 20 * 3 + 10
 
 
 async def test_moments_are_read_as_rfc_3339(http: httpx.AsyncClient, rows: Rows) -> None:

@@ -1,0 +1,180 @@
+"""The service as it is deployed: database, API and worker, with the scripted model beside it."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+from psycopg import sql
+
+from app.cli.embedded import Cluster
+
+ROOT = Path(__file__).parents[1]
+START_SECONDS = 60.0
+RUN_SECONDS = 300.0
+POLL_SECONDS = 0.1
+
+
+class Stuck(Exception):
+    """Something that should have happened did not."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """One worker, one API and one model over a database of their own."""
+
+    database: str
+    api: httpx.Client
+    model: httpx.Client
+    worker: int
+
+    def submit(self, text: str) -> str:
+        body = {"agent": "runner", "input": text}
+        answer = self.api.post("/v1/runs", json=body).raise_for_status()
+        return str(answer.json()["id"])
+
+    def wait(self, *runs: str) -> None:
+        """Until all have succeeded."""
+        for run in runs:
+            until(partial(self._succeeded, run), f"{run} succeeds", RUN_SECONDS)
+
+    def carry_out(self, text: str) -> None:
+        self.wait(self.submit(text))
+
+    def _succeeded(self, run: str) -> bool:
+        found = self.api.get(f"/v1/runs/{run}").raise_for_status().json()
+        if found["status"] in ("failed", "cancelled", "dead_letter"):
+            raise Stuck(f"{run} {found['status']}: {found['error']}")
+        return bool(found["status"] == "succeeded")
+
+    def arrivals(self) -> list[dict[str, Any]]:
+        """The last requests that reached the model: {at, body}."""
+        kept = self.model.get("/bench/arrivals").raise_for_status().json()["kept"]
+        return [{"at": each["at"], "body": json.loads(each["body"])} for each in kept]
+
+    def tally(self) -> int:
+        """How many requests have reached the model."""
+        return int(self.model.get("/bench/tally").raise_for_status().text)
+
+    def tell_model(self, what: str) -> int:
+        """`forget`, `shut`, or `release`, which answers when."""
+        answer = self.model.post(f"/bench/{what}").raise_for_status()
+        return int(answer.json() or 0)
+
+
+@contextmanager
+def running(cluster: Cluster, name: str, logs: Path) -> Iterator[Service]:
+    """A service over a new database; nothing of it is left running."""
+    database = _create_database(cluster, name)
+    ports = {part: free_port() for part in ("api", "model")}
+    environment = _environment(database, ports)
+    _run("migrate", environment, logs / f"{name}-migrate.log")
+    with ExitStack() as stack:
+        start = Starter(stack, environment, logs, name)
+        start("model", "-m", "bench.model", str(ports["model"]), lifeline="")
+        start("api", "-m", "app.cli", "api")
+        worker = start("worker", "-m", "app.cli", "worker")
+        urls = {part: f"http://127.0.0.1:{port}" for part, port in ports.items()}
+        api = stack.enter_context(httpx.Client(base_url=urls["api"], timeout=30))
+        model = stack.enter_context(httpx.Client(base_url=urls["model"], timeout=60))
+        service = Service(database, api, model, worker)
+        until(lambda: _is_up(service), f"the service is up; see {logs}", START_SECONDS)
+        yield service
+
+
+@dataclass(frozen=True)
+class Starter:
+    """Starts processes that end with the stack, or with this process, however it ends."""
+
+    stack: ExitStack
+    environment: Mapping[str, str]
+    logs: Path
+    name: str
+
+    def __call__(self, part: str, *program: str, lifeline: str = "--lifeline") -> int:
+        read_end, write_end = os.pipe()
+        self.stack.callback(os.close, write_end)
+        line = [lifeline, str(read_end)] if lifeline else [str(read_end)]
+        with (self.logs / f"{self.name}-{part}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, *program, *line],
+                cwd=ROOT,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=[read_end],
+            )
+        os.close(read_end)
+        self.stack.callback(_kill, process)
+        return process.pid
+
+
+def until(condition: Callable[[], bool], what: str, within: float) -> None:
+    deadline = time.monotonic() + within
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Stuck(f"not within {within:g} s: {what}")
+        time.sleep(POLL_SECONDS)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def _environment(database: str, ports: Mapping[str, int]) -> dict[str, str]:
+    own = ("PERDURE_", "ANTHROPIC_")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+    return inherited | {
+        "PERDURE_DATABASE_URL": database,
+        "PERDURE_AGENTS": "bench.agents",
+        "PERDURE_PORT": str(ports["api"]),
+        "ANTHROPIC_API_KEY": "bench",
+        "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{ports['model']}",
+    }
+
+
+def _create_database(cluster: Cluster, name: str) -> str:
+    with psycopg.connect(cluster.url(), autocommit=True) as connection:
+        connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+    return cluster.url(name)
+
+
+def _run(command: str, environment: Mapping[str, str], log: Path) -> None:
+    with log.open("wb") as output:
+        subprocess.run(
+            [sys.executable, "-m", "app.cli", command],
+            cwd=ROOT,
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            check=True,
+        )
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+
+
+def _is_up(service: Service) -> bool:
+    try:
+        ready = service.api.get("/health/ready").status_code == 200
+        service.tally()
+    except httpx.TransportError:
+        return False
+    with psycopg.connect(service.database) as connection:
+        found = connection.execute("select count(*) from perdure.workers where dead_at is null")
+        return ready and found.fetchone() == (1,)

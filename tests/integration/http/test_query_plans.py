@@ -1,0 +1,32 @@
+from typing import LiteralString
+
+import pytest
+
+from app.store import views_notices, views_runs, views_waits
+from app.store.db import Database, rows
+
+ONE_RUN = " ".join((views_runs.VIEW, "where run.id = %(run)s"))
+PAGE = "order by {0}.created_at desc, {0}.id desc limit 50"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        pytest.param(ONE_RUN, id="one run"),
+        pytest.param(" ".join((views_runs.VIEW, PAGE.format("run"))), id="all runs"),
+        pytest.param(" ".join((views_waits.VIEW, PAGE.format("wait"))), id="all waits"),
+        pytest.param(
+            " ".join((views_waits.VIEW, "where", views_waits.FILTERS["run"])), id="waits of a run"
+        ),
+        pytest.param(views_notices.SETTLED, id="settled runs"),
+    ],
+)
+async def test_no_table_is_read_whole(database: Database, statement: LiteralString) -> None:
+    async with database.connection() as connection:
+        await connection.execute("set enable_seqscan = off")
+        plan = await rows(connection, " ".join(("explain", statement)), run="run_1", runs=["run_1"])
+
+    text = "\n".join(line["QUERY PLAN"] for line in plan)
+    assert "Index" in text
+    assert "Seq Scan" not in text, text
+    assert "Sort Key: run.created_at" not in text, text

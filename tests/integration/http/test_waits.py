@@ -1,0 +1,103 @@
+import httpx
+
+from app.http.schemas import answers
+from tests.integration.http.rows import Rows
+from tests.integration.http.test_runs import get
+
+
+async def test_a_wait_shows_every_field_of_the_contract(
+    http: httpx.AsyncClient, rows: Rows
+) -> None:
+    run = await rows.run()
+    call = await rows.call(run)
+    wait = await rows.wait(
+        run,
+        call=call,
+        state="resolved",
+        arguments={"cents": 5},
+        arguments_hash="h",
+        evidence=[1],
+        deadline="2030-01-01T00:00:00Z",
+        resolution={"decision": "allow"},
+        resolved_by="local",
+        on_behalf_of="ann",
+        resolved_via="http",
+        resolved_at="2030-01-02T00:00:00Z",
+        created_at="2029-01-01T00:00:00Z",
+    )
+
+    shown = await get(http, f"/v1/waits/{wait}")
+
+    answers.Wait.model_validate(shown)
+    assert shown == {
+        "id": wait,
+        "run": run,
+        "kind": "approval",
+        "state": "resolved",
+        "call": call,
+        "tool": "pay",
+        "question": "May it?",
+        "arguments": {"cents": 5},
+        "arguments_hash": "h",
+        "evidence": [1],
+        "deadline": "2030-01-01T00:00:00.000000Z",
+        "resolution": {"decision": "allow"},
+        "resolved_by": "local",
+        "on_behalf_of": "ann",
+        "resolved_via": "http",
+        "resolved_at": "2030-01-02T00:00:00.000000Z",
+        "created_at": "2029-01-01T00:00:00.000000Z",
+    }
+
+
+async def test_waits_are_filtered(http: httpx.AsyncClient, rows: Rows) -> None:
+    run = await rows.run()
+    child = await rows.run(parent=run, root=run)
+    other = await rows.run()
+    approval = await rows.wait(run, created_at="2030-01-01")
+    timer = await rows.wait(child, kind="timer", created_at="2030-01-02")
+    closed = await rows.wait(
+        child, state="expired", resolved_at="2030-01-03", created_at="2030-01-03"
+    )
+    elsewhere = await rows.wait(other, created_at="2030-01-04")
+
+    async def ids(query: str) -> list[str]:
+        return [wait["id"] for wait in (await get(http, f"/v1/waits?{query}"))["data"]]
+
+    assert await ids("") == [elsewhere, closed, timer, approval]
+    assert await ids(f"run={run}") == [closed, timer, approval]
+    assert await ids(f"run={child}") == [closed, timer]
+    assert await ids("kind=approval&state=open") == [elsewhere, approval]
+    assert await ids(f"run={run}&state=expired") == [closed]
+    assert await ids("run=run_none") == []
+
+
+async def test_waits_are_paged(http: httpx.AsyncClient, rows: Rows) -> None:
+    run = await rows.run()
+    made = [await rows.wait(run, kind="timer", created_at="2030-01-01") for _ in range(3)]
+
+    first = await get(http, f"/v1/waits?run={run}&limit=2")
+    second = await get(http, f"/v1/waits?run={run}&limit=2&after={first['next']}")
+
+    shown = [wait["id"] for wait in first["data"] + second["data"]]
+    assert (shown, second["next"]) == (made[::-1], None)
+
+
+async def test_an_unknown_wait_or_call_is_not_found(http: httpx.AsyncClient) -> None:
+    decision = {"decision": "allow"}
+
+    assert (await http.get("/v1/waits/wait_none")).status_code == 404
+    assert (await http.post("/v1/waits/wait_none/resolve", json=decision)).status_code == 404
+    body = {"outcome": "did_not_happen"}
+    assert (await http.post("/v1/calls/call_none/settle", json=body)).status_code == 404
+
+
+async def test_a_resolution_of_another_kind_is_refused(http: httpx.AsyncClient, rows: Rows) -> None:
+    run = await rows.run(status="waiting")
+    approval = await rows.wait(run)
+    timer = await rows.wait(run, kind="timer")
+
+    for wait, body in ((approval, {"text": "yes"}), (timer, {"decision": "allow"})):
+        response = await http.post(f"/v1/waits/{wait}/resolve", json=body)
+        assert response.status_code == 422, response.text
+        assert (await get(http, f"/v1/waits/{wait}"))["state"] == "open"
