@@ -17,6 +17,7 @@ from app.http.parts import Parts
 from app.services.agents import register
 from app.services.context import Services
 from app.settings import Settings
+from app.store.checks import check_durability
 from app.store.db import Database
 from app.store.db_errors import is_unavailable
 from app.store.notify import Notifier
@@ -33,7 +34,10 @@ def serve(settings: Settings) -> None:
     """Until SIGTERM or SIGINT. Agents that cannot be loaded, or a port in use, refuse the start."""
     registry = load(",".join(settings.agents))
     with _listener(settings.host, settings.port) as listener:
-        asyncio.run(_serve(settings, registry, listener))
+        try:
+            asyncio.run(_serve(settings, registry, listener))
+        except* ConfigurationError as refused:
+            raise refused.exceptions[0] from None
 
 
 def create_app(
@@ -45,9 +49,10 @@ def create_app(
 class Registration:
     """Makes the agents of this deployment known, as soon as there is a database to tell."""
 
-    def __init__(self, database: Database, registry: Registry) -> None:
+    def __init__(self, database: Database, registry: Registry, *, allow_unsafe: bool) -> None:
         self._database = database
         self._registry = registry
+        self._allow_unsafe = allow_unsafe
         self._done = False
 
     def is_done(self) -> bool:
@@ -56,12 +61,21 @@ class Registration:
     async def run(self) -> None:
         while not self._done:
             try:
+                await self._refuse_unsafe()
                 await register(self._database, self._registry)
                 self._done = True
             except Exception as error:
                 if not is_unavailable(error):
                     raise
                 await asyncio.sleep(RETRY_SECONDS)
+
+    async def _refuse_unsafe(self) -> None:
+        if self._allow_unsafe:
+            return
+        async with self._database.connection() as connection:
+            problems = await check_durability(connection)
+        if problems:
+            raise ConfigurationError("This database cannot be used:", problems)
 
 
 class _Server(uvicorn.Server):
@@ -89,7 +103,9 @@ async def _serve(settings: Settings, registry: Registry, listener: socket.socket
     legs = Legs(url)
     async with Database(url, size=CONNECTIONS, patience=PATIENCE_SECONDS) as database:
         hub = Hub(database)
-        registration = Registration(database, registry)
+        registration = Registration(
+            database, registry, allow_unsafe=settings.allow_unsafe_database
+        )
         app = create_app(Services(database, legs, Notifier(database)), hub, registration, key)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(hub.run()), group.create_task(registration.run())]

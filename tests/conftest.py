@@ -12,6 +12,7 @@ DEPLOYMENTS = pytest.StashKey[list[Deployment]]()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "case(*ids): the acceptance cases that a test proves")
+    config.addinivalue_line("markers", "calm: kills nothing and shares a service with its like")
 
 
 @pytest.fixture(scope="session")

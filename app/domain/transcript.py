@@ -115,8 +115,8 @@ def _texts(run: ToldRun, turn: int) -> list[Block]:
 
 
 def _sayable(turn: ToldTurn) -> list[Block]:
-    """The answer as received, but for what the API refuses: blank text, tools that were never called,
-    and thinking that nothing follows."""
+    """The answer as received, but for what the API refuses: blank text, tools that were never
+    called, and thinking that nothing follows."""
     whole = bool(turn.calls) or turn.stop_reason == "pause_turn"
     blocks = [
         block

@@ -44,6 +44,7 @@ async def _look(run: str) -> Output:
         "calls": [phase_of(call["state"], held=call["held"]) for call in calls],
         "final": any(call["state"] == "succeeded" and call["tool"] in finals for call in calls),
         "draining": at.draining.is_set(),
+        "at_home": at.registry.agent(execution().facts["agent"]) is not None,
     }
 
 
@@ -57,13 +58,13 @@ async def park_step(run: str, leg: int) -> Output:
 
 
 @DBOS.step(name=names.HAND_OFF)
-async def hand_off_step(run: str, leg: int, why: str) -> Output:
+async def hand_off_step(run: str, leg: int, why: str, pause: float) -> Output:
     me, at = execution(), bench()
 
     async def hand_off(transaction: Transaction) -> str:
         verdict = await runs.hand_off(transaction.connection, run, me.fence, leg, why)
         if verdict == "handed_off":
-            await at.legs.enqueue(transaction, run, leg + 1)
+            await at.legs.enqueue(transaction, run, leg + 1, pause=pause)
         return verdict
 
     return {"ended": me.guard(await at.transact(hand_off))}

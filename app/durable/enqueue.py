@@ -1,7 +1,6 @@
 """Legs are enqueued in the transaction that makes them due, or not at all."""
 
-from dbos import DBOSClient
-from dbos._client import EnqueueOptions
+from dbos import DBOSClient, EnqueueOptions
 
 from app.domain.ids import leg_id
 from app.durable import names
@@ -21,7 +20,7 @@ class Legs:
         )
 
     async def enqueue(
-        self, transaction: Transaction, run: str, leg: int, priority: int = 0
+        self, transaction: Transaction, run: str, leg: int, priority: int = 0, pause: float = 0.0
     ) -> None:
         """A leg that exists already is an error: it would be a wake-up lost in silence."""
         options: EnqueueOptions = {
@@ -31,6 +30,8 @@ class Legs:
             "workflow_id_reuse_policy": "reject",
             "app_version": names.APPLICATION_VERSION,
         }
+        if pause:
+            options["delay_seconds"] = pause
         if priority:
             options["priority"] = priority
         await transaction.sqlalchemy.run_sync(

@@ -99,8 +99,9 @@ class Janitor:
 async def take_leg(connection: Connection, legs: Legs, workflow: str, worker: str) -> None:
     """Takes one leg from a worker that no longer runs it."""
     run, _, leg = workflow.partition(":")
-    if await workers.take_over(connection, run, int(leg), worker) == "resume":
-        log.warning("leg %s is taken over from %s", workflow, worker)
-        await asyncio.to_thread(legs.resume, run, int(leg))
-    else:
-        await asyncio.to_thread(legs.drop, workflow)
+    match await workers.take_over(connection, run, int(leg), worker):
+        case "resume":
+            log.warning("leg %s is taken over from %s", workflow, worker)
+            await asyncio.to_thread(legs.resume, run, int(leg))
+        case "drop":
+            await asyncio.to_thread(legs.drop, workflow)

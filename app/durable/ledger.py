@@ -8,7 +8,7 @@ from app.domain.replay import Attempts, Policy, agreed
 from app.durable.execution import bench, execution
 from app.store import calls
 from app.store.calls import Hold, Intent, Outcome, Place
-from app.store.db import Row
+from app.store.db import Row, Transaction
 from app.tools.agent import Agent
 from app.tools.declare import Tool
 
@@ -100,7 +100,17 @@ async def finish(
     place = call.place(attempt)
     outcome = Outcome(state, result, is_error=state != "succeeded", attempt_ended=ended)
     verdict = await bench().write(lambda c: calls.finish(c, place, intent, outcome))
+    if verdict == "late":
+        await bench().transact(lambda t: _settle_late(t, place, result))
+        verdict = "fenced"
     execution().guard(verdict)
+
+
+async def _settle_late(transaction: Transaction, place: Place, result: object) -> None:
+    """The call is no longer unknown, though another execution has gone on without it."""
+    settled = await calls.settle_late(transaction.connection, place, result)
+    if settled["leg"] is not None:
+        await bench().legs.enqueue(transaction, place.run, settled["leg"])
 
 
 async def hold(

@@ -12,8 +12,6 @@ from app.services.views_runs import get_run
 
 Run = dict[str, Any]
 ENDED = frozenset({"succeeded", "failed", "cancelled", "dead_letter"})
-# Waits that a person or a client must resolve; the others resolve themselves.
-ASKING = frozenset({"approval", "outcome", "input", "external"})
 
 
 def has_ended(run: Run) -> bool:
@@ -25,14 +23,10 @@ async def settled_run(
 ) -> Run:
     """The run as soon as it has ended or asks for something; as it is when the time is over."""
     run = await get_run(services, run_id)
-    if preference.wait and not has_ended(run) and not _asks(run):
+    if preference.wait and not has_ended(run):
         await _wait(request, hub, run_id, preference.wait)
         run = await get_run(services, run_id)
     return run
-
-
-def _asks(run: Run) -> bool:
-    return any(wait["kind"] in ASKING for wait in run["waiting_for"])
 
 
 async def _wait(request: Request, hub: Hub, run_id: str, seconds: int) -> None:

@@ -29,7 +29,7 @@ RULES: dict[str, LiteralString] = {
     "a turn follows only calls that have ended": """
         select c.id from perdure.calls c
         join perdure.turns t on t.run = c.run and t.number = c.turn + 1
-        where c.state in ('proposed', 'waiting', 'started')""",
+        where c.state in ('proposed', 'waiting', 'ready', 'started')""",
     "events are numbered without gaps": """
         select r.id from perdure.runs r left join perdure.events e on e.run = r.id
         group by r.id, r.seq having count(e.seq) <> r.seq or coalesce(max(e.seq), 0) <> r.seq""",

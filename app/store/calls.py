@@ -79,8 +79,16 @@ async def start(connection: Connection, at: Place, intent: Intent) -> str:
 
 
 async def finish(connection: Connection, at: Place, intent: Intent | None, end: Outcome) -> str:
-    """'ok'; 'done' if it has ended before. No `intent`: the call never got that far."""
+    """'ok'; 'done' if it has ended before; 'late' for `settle_late`.
+
+    No `intent`: the call never got that far."""
     return await verdict(connection, "finish_call", **finish_values(at, intent, end))
+
+
+async def settle_late(connection: Connection, at: Place, result: object) -> Row:
+    """{verdict, leg}; the leg is to be enqueued in the same transaction."""
+    place = {name: value for name, value in asdict(at).items() if name != "worker"}
+    return await call(connection, "settle_late", **place, result=encode(result))
 
 
 def finish_values(at: Place, intent: Intent | None, end: Outcome) -> dict[str, object]:

@@ -12,6 +12,8 @@ from app.store.notify import CHANNEL
 
 RETRY_SECONDS = 0.5
 
+# A wait is open some milliseconds before its run has parked on it. Where other calls of the turn
+# keep the run from parking, the question is not held back for longer than a second.
 SETTLED: LiteralString = """
 select run.id from perdure.runs run
 where run.id = any(%(runs)s) and (
@@ -22,9 +24,11 @@ where run.id = any(%(runs)s) and (
             union all
             select child.id from perdure.runs child join tree on child.parent = tree.id
         )
-        select from tree join perdure.waits wait on wait.run = tree.id
-        where wait.state = 'open'
-            and wait.kind in ('approval', 'outcome', 'input', 'external')
+        select from tree
+        join perdure.waits wait on wait.run = tree.id and wait.state = 'open'
+        join perdure.runs asking on asking.id = wait.run
+        where wait.kind in ('approval', 'outcome', 'input', 'external')
+            and (asking.status = 'waiting' or wait.created_at < now() - interval '1 second')
     )
 )
 """

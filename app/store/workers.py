@@ -107,7 +107,7 @@ async def pending_legs(connection: Connection, worker: str) -> list[str]:
 
 
 async def take_over(connection: Connection, run: str, leg: int, worker: str) -> str:
-    """'resume' or 'drop'."""
+    """'resume', 'drop', or 'gone' where the leg is no longer that worker's."""
     return await verdict(connection, "take_over", run=run, leg=leg, **{"from": worker})
 
 

@@ -7,7 +7,9 @@ create function perdure.leases() returns setof integer language sql stable as $$
       and database = (select oid from pg_database where datname = current_database())
 $$;
 
--- Takes a dead worker's leg from it. Answers whether DBOS should run the leg again ('resume') or drop it ('drop').
+-- Takes a dead worker's leg from it. Answers whether DBOS should run the leg again ('resume'), drop it ('drop'),
+-- or that the leg is no longer that worker's ('gone'). Who owns the run says nothing: a worker may die between
+-- claiming a leg and taking the run.
 -- The fence rises, so whatever the dead worker still sends is refused.
 create function perdure.take_over(p_run text, p_leg integer, p_from text) returns text language plpgsql as $$
 declare
@@ -17,8 +19,9 @@ begin
     select * into r from perdure.runs where id = p_run for no key update;
     if r.id is null or r.finished_at is not null or r.leg <> p_leg then
         return 'drop';
-    elsif r.owner is not null and r.owner <> p_from then
-        return 'drop';
+    elsif not exists (select from dbos.workflow_status s where s.workflow_uuid = p_run || ':' || p_leg
+                      and s.status = 'PENDING' and s.executor_id = p_from) then
+        return 'gone';
     end if;
     select last_beat_at into beat from perdure.workers where id = p_from;
     -- The time between the worker's last sign of life and the next execution is not the run's.
@@ -33,17 +36,21 @@ end $$;
 create function perdure.carry_on(p_run text, p_leg integer, p_why text) returns integer language plpgsql as $$
 declare
     r perdure.runs;
+    c perdure.calls;
 begin
     select * into r from perdure.runs where id = p_run for no key update;
     if r.finished_at is not null or r.leg <> p_leg or r.held then
         return null;
     elsif r.breaches >= 2 then
-        update perdure.runs set status = 'dead_letter', reason = 'internal', finished_at = now(),
-            error = json_build_object('type', 'internal', 'detail', p_why),
-            leg = r.leg + 1, fence = r.fence + 1, owner = null,
-            active_seconds = perdure.active_seconds(r), active_since = null
-        where id = p_run;
-        perform perdure.tell(p_run, array['run.dead_letter'], array[json_build_object('reason', p_why)]);
+        for c in update perdure.calls set state = 'outcome_unknown', is_error = true, finished_at = now(),
+                history = perdure.close_attempt(history, 'interrupted'),
+                result = json_build_object('error', 'outcome_unknown', 'detail', 'interrupted')
+                where run = p_run and state = 'started' returning * loop
+            perform perdure.tell(p_run, array['call.outcome_unknown'],
+                array[perdure.call_facts(c, c.attempts, c.worker)]);
+        end loop;
+        perform perdure.end_run(p_run, null, 'dead_letter', 'internal', null,
+            json_build_object('type', 'internal', 'detail', p_why));
         return null;
     end if;
     update perdure.runs set breaches = r.breaches + 1, leg = r.leg + 1, fence = r.fence + 1, owner = null,

@@ -47,7 +47,8 @@ begin
     return 'ok';
 end $$;
 
--- Stores how a call ended. An attempt of 0 means that the tool was never called.
+-- Stores how a call ended. An attempt of 0 means that the tool was never called. 'late': the intent is this
+-- attempt's, but it has been given up meanwhile, and what it did is unknown; see `settle_late`.
 create function perdure.finish_call(
     p_run text, p_fence bigint, p_call text, p_attempt integer, p_worker text,
     p_arguments json, p_arguments_hash text, p_replay text, p_approval text,
@@ -62,10 +63,8 @@ begin
     select * into r from perdure.runs where id = p_run for no key update;
     select * into c from perdure.calls where id = p_call for no key update;
     if r.fence <> p_fence then
-        if c.state = 'outcome_unknown' and p_state = 'succeeded' and c.attempts = p_attempt and c.fence = p_fence then
-            perform perdure.settle_unknown(c, 'succeeded', p_result, json_build_object('outcome', 'happened'), 'worker');
-        end if;
-        return 'fenced';
+        return case when c.state = 'outcome_unknown' and p_state = 'succeeded'
+            and c.attempts = p_attempt and c.fence = p_fence then 'late' else 'fenced' end;
     elsif c.state not in ('proposed', 'waiting', 'ready', 'started') then
         return 'done';
     end if;
@@ -110,10 +109,14 @@ begin
     select * into r from perdure.runs where id = p_run for no key update;
     if r.fence <> p_fence then
         return 'fenced';
-    elsif exists (select from perdure.waits where call = p_call and state = 'open') then
-        return 'ok';
     end if;
     select * into c from perdure.calls where id = p_call for no key update;
+    -- Its own earlier commit may have been answered by a person or the clock meanwhile.
+    if exists (select from perdure.waits where call = p_call
+               and (state = 'open' or (p_kind = 'approval' and kind = 'approval' and state <> 'superseded')))
+            or (p_attempt > 0 and p_attempt = c.attempts and c.history #>> '{-1,ended_at}' is not null) then
+        return 'ok';
+    end if;
     if p_attempt > c.attempts then
         types := array['call.started'];
         data := array[perdure.call_facts(c, p_attempt, p_worker)];
@@ -179,6 +182,24 @@ begin
     where call = c.id and state = 'open' returning id into asked;
     perform perdure.tell(c.run, array['call.reconciled'], array[json_build_object(
         'call', c.id, 'tool', c.tool, 'turn', c.turn, 'index', c.index, 'wait', asked, 'state', p_state, 'by', p_by)]);
+end $$;
+
+-- An outcome that came late, from the very attempt that it is unknown of. `leg` is to be enqueued in the same
+-- transaction: the run may be parked on the question that this answers.
+create function perdure.settle_late(
+    p_run text, p_fence bigint, p_call text, p_attempt integer, p_result json, out verdict text, out leg integer
+) language plpgsql as $$
+declare
+    c perdure.calls;
+begin
+    perform from perdure.runs where id = p_run for no key update;
+    select * into c from perdure.calls where id = p_call for no key update;
+    verdict := 'fenced';
+    if c.state = 'outcome_unknown' and c.attempts = p_attempt and c.fence = p_fence then
+        perform perdure.settle_unknown(c, 'succeeded', p_result, json_build_object('outcome', 'happened'), 'worker');
+        leg := perdure.wake_run(p_run);
+        verdict := 'settled';
+    end if;
 end $$;
 
 -- Two resolutions are the same if they decide the same; reasons may differ. Both are canonical JSON.

@@ -188,6 +188,7 @@ create table perdure.waits (
 create unique index waits_open_call on perdure.waits (call) where state = 'open' and call is not null;
 create index waits_by_call on perdure.waits (call) where call is not null;
 create index waits_by_run on perdure.waits (run, created_at, id);
+create index waits_open_run on perdure.waits (run) where state = 'open';
 create index waits_by_age on perdure.waits (created_at desc, id desc);
 create index waits_due on perdure.waits (deadline) where state = 'open' and deadline is not null;
 
@@ -208,7 +209,8 @@ create table perdure.events (
     seq bigint not null,
     type text not null,
     data json not null,
-    at timestamptz not null default now(),
+    -- Not now(): a transaction may have begun before the one that told the event before.
+    at timestamptz not null default clock_timestamp(),
     primary key (run, seq)
 );
 

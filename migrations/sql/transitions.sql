@@ -165,7 +165,7 @@ begin
         return 'over';
     elsif r.fence <> p_fence then
         return 'fenced';
-    elsif r.status = 'cancelling' and p_status <> 'cancelled' then
+    elsif r.status = 'cancelling' and p_status not in ('cancelled', 'dead_letter') then
         return 'cancel';
     elsif p_status = 'succeeded' and exists (
             select from perdure.messages where run = p_run and state = 'queued') then
@@ -177,6 +177,16 @@ begin
             where run = p_run and state = 'open' returning id, kind, call loop
         types := types || 'wait.cancelled'::text;
         data := data || json_build_object('wait', item.id, 'kind', item.kind, 'call', item.call);
+    end loop;
+    -- An idempotent attempt that raised may have had its effect first; no further one will bring it about.
+    for item in update perdure.calls set state = 'outcome_unknown', is_error = true, finished_at = now(),
+            result = json_build_object('error', 'outcome_unknown', 'detail', history #>> '{-1,outcome}')
+            where run = p_run and state = 'ready' and replay = 'idempotent' and exists (
+                select from jsonb_array_elements(history) attempt
+                where attempt ->> 'outcome' in ('raised', 'timed_out', 'still_running'))
+            returning id, tool loop
+        types := types || 'call.outcome_unknown'::text;
+        data := data || json_build_object('call', item.id, 'tool', item.tool);
     end loop;
     for item in update perdure.calls set state = 'cancelled', finished_at = now()
             where run = p_run and state in ('proposed', 'waiting', 'ready') returning id, tool loop

@@ -51,9 +51,12 @@ async def shared_deployment(
 
 
 @pytest.fixture
-def deployment(own_deployment: Deployment) -> Deployment:
-    """Override it with `shared_deployment` in a module that kills nothing."""
-    return own_deployment
+def deployment(request: pytest.FixtureRequest) -> Deployment:
+    """A service of the test's own, or the module's one for a test marked `calm`."""
+    is_calm = request.node.get_closest_marker("calm") is not None
+    found = request.getfixturevalue("shared_deployment" if is_calm else "own_deployment")
+    assert isinstance(found, Deployment)
+    return found
 
 
 @pytest.fixture

@@ -91,11 +91,11 @@ async def test_kill_around_an_approved_at_most_once_effect_asks_what_happened(
     assert (await client.call(run["id"]))["state"] == "outcome_unknown"
     assert world.model.steps() == [0]
 
-    happened = {"outcome": "happened", "result": {"found": "in the bank's list"}}
+    happened = {"outcome": "happened", "result": {"found": "found by the bank"}}
     assert (await client.resolve(wait["id"], happened)).status_code == 200
     await client.succeeded(run["id"])
     assert len(world.payments.calls) == 1
-    assert "in the bank's list" in str(world.model.requests[-1].last_results)
+    assert "found by the bank" in str(world.model.requests[-1].last_results)
 
 
 @pytest.mark.case("B11")

@@ -52,6 +52,7 @@ async def test_no_model_call_starts_after_the_answer_to_a_cancel(
 
 
 @pytest.mark.case("B55")
+@pytest.mark.calm
 async def test_a_cancel_reaches_an_async_body_that_is_at_work(world: World, client: Client) -> None:
     run = await client.submit(use("nap", seconds=55), say("done"))
     await client.call_in(run["id"], "started")
@@ -60,6 +61,7 @@ async def test_a_cancel_reaches_an_async_body_that_is_at_work(world: World, clie
     assert world.model.steps() == [0]
 
 
+@pytest.mark.calm
 async def test_a_tool_may_look_for_the_cancel_itself(world: World, client: Client) -> None:
     gate = world.gate("until_cancelled:after")
     run = await client.submit(use("until_cancelled"), say("done"))
@@ -70,6 +72,7 @@ async def test_a_tool_may_look_for_the_cancel_itself(world: World, client: Clien
     assert world.model.steps() == [0]
 
 
+@pytest.mark.calm
 async def test_cancelling_during_a_model_call_ends_the_run(world: World, client: Client) -> None:
     gate = world.gate("llm:0")
     run = await client.submit(use("pay_once", ref="cancelled"), say("paid"))
@@ -114,6 +117,7 @@ async def test_kill_after_a_cancel_keeps_the_unknown_outcome_visible(
     assert len(world.payments.calls) == 1
 
 
+@pytest.mark.calm
 async def test_cancelling_a_parked_run_closes_its_questions(world: World, client: Client) -> None:
     run = await client.submit(
         together(use("refund", ref="one"), use("refund", ref="two")), say("done")

@@ -8,9 +8,7 @@ from tests.support.scripts import say, together, use
 from tests.support.world import World
 
 
-@pytest.fixture
-def deployment(shared_deployment: Deployment) -> Deployment:
-    return shared_deployment
+pytestmark = pytest.mark.calm
 
 
 @pytest.mark.case("A11", "B12")

@@ -93,7 +93,7 @@ def test_the_demo_ends_by_itself_well_also_after_one_that_was_killed(
     demo = start()
     assert demo.end() == 0, demo.output
     assert killed.left() == demo.left() == []
-    assert demo.output.count("kill -9 ") == 2
+    assert demo.output.count("\n  kill -9 ") == 2
     assert demo.output.count("call.outcome_unknown") == 1
     assert "FAIL" not in demo.output
     assert "\x1b" not in demo.output

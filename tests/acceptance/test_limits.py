@@ -47,6 +47,7 @@ async def test_tokens_are_counted_over_a_restart(
     assert world.model.steps() == [0, 1]
 
 
+@pytest.mark.calm
 async def test_a_limit_of_calls_ends_the_run(world: World, client: Client) -> None:
     step = together(*(use("count", name="n") for _ in range(2)))
     run = await client.submit(step, step, step, say("done"), limits={"calls": 3})
@@ -55,12 +56,14 @@ async def test_a_limit_of_calls_ends_the_run(world: World, client: Client) -> No
     assert world.effects.count("n") in (2, 3, 4)
 
 
+@pytest.mark.calm
 async def test_a_limit_of_seconds_ends_the_run(client: Client) -> None:
     run = await client.submit(use("nap", seconds=2), say("done"), limits={"seconds": 1})
     failed = await client.wait_for(run["id"], "failed")
     assert failed["reason"] == "limit_seconds"
 
 
+@pytest.mark.calm
 async def test_parked_time_is_not_counted(client: Client) -> None:
     run = await client.submit(use("refund", ref="slow"), say("done"), limits={"seconds": 2})
     wait = await client.open_wait(run["id"])

@@ -55,6 +55,7 @@ async def test_kill_in_the_model_call_that_carries_a_message_sends_it_again(
 
 
 @pytest.mark.case("A42")
+@pytest.mark.calm
 async def test_a_message_to_a_parked_run_waits_for_the_decision(
     world: World, client: Client
 ) -> None:
@@ -67,6 +68,7 @@ async def test_a_message_to_a_parked_run_waits_for_the_decision(
     assert heard(world.model.requests[-1], "please hurry") == ["please hurry"]
 
 
+@pytest.mark.calm
 async def test_a_message_to_an_ended_run_is_refused(world: World, client: Client) -> None:
     run = await client.submit(say("done"))
     await client.succeeded(run["id"])
@@ -75,6 +77,7 @@ async def test_a_message_to_an_ended_run_is_refused(world: World, client: Client
     assert await client.messages(run["id"]) == []
 
 
+@pytest.mark.calm
 async def test_a_message_that_comes_during_the_last_answer_is_not_dropped(
     world: World, client: Client
 ) -> None:

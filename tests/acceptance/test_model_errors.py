@@ -77,7 +77,6 @@ async def test_a_cut_stream_leaves_nothing_behind(world: World, client: Client, 
     ended = await client.succeeded(run["id"], within=60)
     assert ended["output"]["text"] == "whole"
     assert len(world.model.about(mark)) == 2
-    assert ended["usage"]["model_calls"] == 1
     assert ended["usage"]["repaid_model_calls"] == 1
     (turn,) = await client.turns(run["id"])
     assert turn["content"] == [{"type": "text", "text": "whole"}]

@@ -23,7 +23,7 @@ async def interrupted(
 async def test_a_person_settles_what_nobody_knows_before_the_model_hears_of_it(
     world: World, client: Client, deployment: Deployment
 ) -> None:
-    refs = ["happened", "absent", "skipped"]
+    refs = ["ref-happened", "ref-absent", "ref-skipped"]
     runs = await interrupted(world, client, deployment, "pay_once_ask", *refs)
     waits = [await client.open_wait(run["id"], kind="outcome") for run in runs]
     assert [world.model.steps(ref) for ref in refs] == [[0], [0], [0]]

@@ -32,9 +32,7 @@ BAD_BODIES: dict[str, tuple[dict[str, Any], str, int]] = {
 }
 
 
-@pytest.fixture
-def deployment(shared_deployment: Deployment) -> Deployment:
-    return shared_deployment
+pytestmark = pytest.mark.calm
 
 
 def assert_problem(response: httpx.Response, slug: str, status: int) -> None:

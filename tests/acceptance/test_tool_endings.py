@@ -11,9 +11,7 @@ from tests.support.world import World
 BIG = 300 * 1024
 
 
-@pytest.fixture
-def deployment(shared_deployment: Deployment) -> Deployment:
-    return shared_deployment
+pytestmark = pytest.mark.calm
 
 
 async def told_after(world: World, client: Client, step: Step, mark: str) -> tuple[Json, Json]:

@@ -64,6 +64,7 @@ async def test_a_restart_changes_nothing_in_a_finished_transcript(
 
 
 @pytest.mark.case("B48")
+@pytest.mark.calm
 async def test_characters_that_postgres_refuses_end_no_run(world: World, client: Client) -> None:
     text = f"a NUL \x00, a literal {LITERAL}"
     run = await client.submit(
@@ -108,6 +109,7 @@ def noise(seed: int, length: int) -> str:
     return "".join(pieces)[:length]
 
 
+@pytest.mark.calm
 async def test_calls_with_one_provider_id_in_two_turns_keep_their_own_results(
     world: World, client: Client
 ) -> None:
@@ -145,6 +147,7 @@ async def test_a_run_keeps_the_model_settings_it_began_with_or_fails_once(
 
 
 @pytest.mark.case("A52")
+@pytest.mark.calm
 async def test_each_turn_tells_which_prompt_tools_and_model_it_used(client: Client) -> None:
     run = await client.submit(use("count", name="a"), say("done"))
     await client.succeeded(run["id"])
@@ -159,6 +162,7 @@ async def test_each_turn_tells_which_prompt_tools_and_model_it_used(client: Clie
     assert third["model"] == first["model"] == "claude-sonnet-5"
 
 
+@pytest.mark.calm
 async def test_a_stable_prefix_is_marked_for_the_cache(world: World, client: Client) -> None:
     run = await client.submit(use("count", name="a"), say("done"))
     ended = await client.succeeded(run["id"])

@@ -41,6 +41,9 @@ class Check:
     holds: bool
 
 
+Checks = Callable[[Evidence], list[Check]]
+
+
 @dataclass(frozen=True)
 class Step:
     """One line of the closing table: what each of the two workers did about it."""
@@ -122,6 +125,3 @@ def _step(seen: Evidence, name: str, row: Json) -> Step:
     if second is None:
         return Step(name, row["attempts"], "started, killed", "not run again")
     return Step(name, row["attempts"], "started, killed", "ran again, same key")
-
-
-Checks = Callable[[Evidence], list[Check]]

@@ -6,7 +6,7 @@ from app import Agent, Limits
 from app.http.schemas import answers
 from tests.integration.http.rows import Rows
 from tests.integration.http.test_runs import get
-from tests.support.agents import pay_idem, refund
+from tests.support.tools import pay_idem, refund
 
 desk = Agent(
     name="Desk",

@@ -74,16 +74,30 @@ async def test_the_answer_comes_with_the_end(http: httpx.AsyncClient, rows: Rows
 
 
 @pytest.mark.parametrize("kind", ["approval", "outcome", "input", "external"])
-async def test_the_answer_comes_with_a_question(
+async def test_the_answer_comes_when_the_run_has_parked_on_a_question(
     http: httpx.AsyncClient, rows: Rows, kind: str
+) -> None:
+    run = await rows.run(status="running")
+    wait = await rows.wait(run, kind=kind, created_at="2999-01-01")  # never a second old
+    reading = await held(http, run)
+
+    await rows.execute("update perdure.runs set status = 'waiting' where id = %s", run)
+
+    response = await asyncio.wait_for(reading, SOON)
+    assert (response.status_code, response.json()["status"]) == (202, "waiting")
+    assert [each["id"] for each in response.json()["waiting_for"]] == [wait]
+
+
+async def test_a_question_is_not_held_back_by_a_run_that_does_not_park(
+    http: httpx.AsyncClient, rows: Rows
 ) -> None:
     run = await rows.run(status="running")
     reading = await held(http, run)
 
-    wait = await rows.wait(run, kind=kind)
+    wait = await rows.wait(run)
 
     response = await asyncio.wait_for(reading, SOON)
-    assert response.status_code == 202
+    assert (response.status_code, response.json()["status"]) == (202, "running")
     assert [each["id"] for each in response.json()["waiting_for"]] == [wait]
 
 
@@ -237,7 +251,7 @@ async def test_a_client_that_goes_away_stops_waiting(app: ASGIApp, rows: Rows) -
     async def send(_: Message) -> None:
         return None
 
-    request = asyncio.create_task(app(scope, receive, send))
+    request = asyncio.ensure_future(app(scope, receive, send))
     await asyncio.sleep(0.2)
     assert not request.done()
     gone.set()

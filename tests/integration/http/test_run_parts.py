@@ -49,55 +49,56 @@ async def test_turns_come_finished_and_current(http: httpx.AsyncClient, rows: Ro
         answers.Turn.model_validate(turn)
 
 
+STORED_CALL = {
+    "state": "succeeded",
+    "arguments": {"ref": "A"},
+    "arguments_hash": "h",
+    "replay": "idempotent",
+    "approval": "never",
+    "attempts": 2,
+    "history": [ATTEMPT | {"fence": 9}],
+    "result": {"ok": True},
+    "is_error": False,
+    "worker": "w1",
+    "fence": 9,
+    "created_at": "2030-01-01T00:00:00Z",
+    "started_at": "2030-01-01T00:00:01Z",
+    "finished_at": "2030-01-01T00:00:02Z",
+}
+SHOWN_CALL = {
+    "id": "call_1_3_1",
+    "run": "run_1",
+    "turn": 3,
+    "index": 1,
+    "provider_id": "toolu_1",
+    "tool": "pay",
+    "arguments": {"ref": "A"},
+    "arguments_hash": "h",
+    "replay": "idempotent",
+    "approval": "never",
+    "state": "succeeded",
+    "attempts": 2,
+    "idempotency_key": "run_1/3/1",
+    "result": {"ok": True},
+    "is_error": False,
+    "worker": "w1",
+    "history": [ATTEMPT],
+    "created_at": "2030-01-01T00:00:00.000000Z",
+    "started_at": "2030-01-01T00:00:01.000000Z",
+    "finished_at": "2030-01-01T00:00:02.000000Z",
+}
+
+
 async def test_a_call_shows_every_field_of_the_contract(
     http: httpx.AsyncClient, rows: Rows
 ) -> None:
-    run = await rows.run()
-    call = await rows.call(
-        run,
-        3,
-        1,
-        state="succeeded",
-        arguments={"ref": "A"},
-        arguments_hash="h",
-        replay="idempotent",
-        approval="never",
-        attempts=2,
-        history=[ATTEMPT | {"fence": 9}],
-        result={"ok": True},
-        is_error=False,
-        worker="w1",
-        fence=9,
-        created_at="2030-01-01T00:00:00Z",
-        started_at="2030-01-01T00:00:01Z",
-        finished_at="2030-01-01T00:00:02Z",
-    )
+    await rows.run("run_1")
+    await rows.call("run_1", 3, 1, **STORED_CALL)
 
-    (shown,) = (await get(http, f"/v1/runs/{run}/calls"))["data"]
+    (shown,) = (await get(http, "/v1/runs/run_1/calls"))["data"]
 
     answers.Call.model_validate(shown)
-    assert shown == {
-        "id": call,
-        "run": run,
-        "turn": 3,
-        "index": 1,
-        "provider_id": "toolu_1",
-        "tool": "pay",
-        "arguments": {"ref": "A"},
-        "arguments_hash": "h",
-        "replay": "idempotent",
-        "approval": "never",
-        "state": "succeeded",
-        "attempts": 2,
-        "idempotency_key": f"{run}/3/1",
-        "result": {"ok": True},
-        "is_error": False,
-        "worker": "w1",
-        "history": [ATTEMPT],
-        "created_at": "2030-01-01T00:00:00.000000Z",
-        "started_at": "2030-01-01T00:00:01.000000Z",
-        "finished_at": "2030-01-01T00:00:02.000000Z",
-    }
+    assert shown == SHOWN_CALL
 
 
 async def test_a_call_shows_what_was_proposed_until_it_is_decided(

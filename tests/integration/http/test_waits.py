@@ -4,50 +4,50 @@ from app.http.schemas import answers
 from tests.integration.http.rows import Rows
 from tests.integration.http.test_runs import get
 
+STORED = {
+    "state": "resolved",
+    "arguments": {"cents": 5},
+    "arguments_hash": "h",
+    "evidence": [1],
+    "deadline": "2030-01-01T00:00:00Z",
+    "resolution": {"decision": "allow"},
+    "resolved_by": "local",
+    "on_behalf_of": "ann",
+    "resolved_via": "http",
+    "resolved_at": "2030-01-02T00:00:00Z",
+    "created_at": "2029-01-01T00:00:00Z",
+}
+SHOWN = {
+    "id": "wait_1",
+    "run": "run_1",
+    "kind": "approval",
+    "state": "resolved",
+    "call": "call_1_1_0",
+    "tool": "pay",
+    "question": "May it?",
+    "arguments": {"cents": 5},
+    "arguments_hash": "h",
+    "evidence": [1],
+    "deadline": "2030-01-01T00:00:00.000000Z",
+    "resolution": {"decision": "allow"},
+    "resolved_by": "local",
+    "on_behalf_of": "ann",
+    "resolved_via": "http",
+    "resolved_at": "2030-01-02T00:00:00.000000Z",
+    "created_at": "2029-01-01T00:00:00.000000Z",
+}
+
 
 async def test_a_wait_shows_every_field_of_the_contract(
     http: httpx.AsyncClient, rows: Rows
 ) -> None:
-    run = await rows.run()
-    call = await rows.call(run)
-    wait = await rows.wait(
-        run,
-        call=call,
-        state="resolved",
-        arguments={"cents": 5},
-        arguments_hash="h",
-        evidence=[1],
-        deadline="2030-01-01T00:00:00Z",
-        resolution={"decision": "allow"},
-        resolved_by="local",
-        on_behalf_of="ann",
-        resolved_via="http",
-        resolved_at="2030-01-02T00:00:00Z",
-        created_at="2029-01-01T00:00:00Z",
-    )
+    await rows.run("run_1")
+    wait = await rows.wait("run_1", call=await rows.call("run_1"), **STORED)
 
     shown = await get(http, f"/v1/waits/{wait}")
 
     answers.Wait.model_validate(shown)
-    assert shown == {
-        "id": wait,
-        "run": run,
-        "kind": "approval",
-        "state": "resolved",
-        "call": call,
-        "tool": "pay",
-        "question": "May it?",
-        "arguments": {"cents": 5},
-        "arguments_hash": "h",
-        "evidence": [1],
-        "deadline": "2030-01-01T00:00:00.000000Z",
-        "resolution": {"decision": "allow"},
-        "resolved_by": "local",
-        "on_behalf_of": "ann",
-        "resolved_via": "http",
-        "resolved_at": "2030-01-02T00:00:00.000000Z",
-        "created_at": "2029-01-01T00:00:00.000000Z",
-    }
+    assert shown == SHOWN
 
 
 async def test_waits_are_filtered(http: httpx.AsyncClient, rows: Rows) -> None:

@@ -1,11 +1,16 @@
 """Connections to a migrated database, without API or worker."""
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import psycopg
 import pytest
 import pytest_asyncio
 
+from app.durable.enqueue import Legs
+from app.services.context import Services
+from app.store.db import Database
+from app.store.notify import Notifier
 from tests.integration.store.stage import Stage
 from tests.support.database import Cluster
 
@@ -29,6 +34,34 @@ async def other(shared_url: str) -> AsyncIterator[Stage]:
     """The same database over a second connection."""
     async with await psycopg.AsyncConnection.connect(shared_url, autocommit=True) as connection:
         yield Stage(connection)
+
+
+@pytest_asyncio.fixture
+async def gate(shared_url: str) -> AsyncIterator[Stage]:
+    """A third connection, which holds the row that two others wait for."""
+    async with await psycopg.AsyncConnection.connect(shared_url, autocommit=True) as connection:
+        yield Stage(connection)
+
+
+@pytest_asyncio.fixture
+async def services(shared_url: str) -> AsyncIterator[Services]:
+    async with serving(shared_url, connections=2) as services:
+        yield services
+
+
+@pytest_asyncio.fixture
+async def crowd(database_url: str) -> AsyncIterator[Services]:
+    """With as many connections as there are requests at once."""
+    async with serving(database_url, connections=20) as services:
+        yield services
+
+
+@asynccontextmanager
+async def serving(url: str, connections: int) -> AsyncIterator[Services]:
+    async with Database(url, size=connections, patience=30) as database:
+        legs = Legs(url)
+        yield Services(database, legs, Notifier(database))
+        legs.close()
 
 
 @pytest_asyncio.fixture

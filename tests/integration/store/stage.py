@@ -12,6 +12,7 @@ from app.store.db import Connection, Row, row, rows
 
 ASKED = turns.Asked(model="claude-test", parameters={}, prompt_hash="p", tools_hash="t")
 USAGE = {"input_tokens": 10, "output_tokens": 5, "cache_read_tokens": 2, "cache_write_tokens": 1}
+PRICE = Decimal("0.001")
 ARGUMENTS = {"ref": "a", "amount": 1}
 ALLOW = canonical_json({"decision": "allow"})
 DENY = canonical_json({"decision": "deny", "reason": "Too much."})
@@ -31,8 +32,8 @@ class Stage:
         self.connection = connection
 
     async def submit(self, *, held: bool = False, **values: Any) -> str:
-        run = values.get("id", new_run_id())
-        session = values.get("session", new_session_id())
+        run = str(values.get("id") or new_run_id())
+        session = values.get("session") or new_session_id()
         target = values.get("target")
         await runs.make_work(self.connection, session, target)
         made = {
@@ -53,6 +54,8 @@ class Stage:
         return run
 
     async def worker(self, worker: str, **identity: Any) -> str:
+        if await workers.find(self.connection, worker) is not None:
+            return worker
         known = {
             "host": "box",
             "pid": 1,
@@ -66,14 +69,15 @@ class Stage:
 
     async def take(self, run: str, worker: str = "w1") -> int:
         """Begins an execution of the run's leg; answers its fence."""
-        if await workers.find(self.connection, worker) is None:
-            await self.worker(worker)
+        await self.worker(worker)
         leg = (await self.run(run))["leg"]
         verdict, fence = await runs.take(self.connection, run, leg, worker)
         assert verdict == "taken"
         return fence
 
-    async def begin(self, run: str, fence: int, turn: int = 1, *, take_messages: bool = True) -> str:
+    async def begin(
+        self, run: str, fence: int, turn: int = 1, *, take_messages: bool = True
+    ) -> str:
         return await turns.begin(
             self.connection, run, fence, turn, "w1", ASKED, take_messages=take_messages
         )
@@ -95,7 +99,7 @@ class Stage:
             stop_reason=stop_reason or ("tool_use" if tools else "end_turn"),
             content=asked or [{"type": "text", "text": "Done."}],
             usage=USAGE,
-            cost=Decimal("0.001"),
+            cost=PRICE,
             asked_for=asked,
         )
 
@@ -177,6 +181,21 @@ class Stage:
             by=by,
             on_behalf_of=None,
             via="http",
+        )
+
+    async def journal(self, run: str, status: str, worker: str | None = None, leg: int = 0) -> None:
+        """What DBOS says of a leg, of the run's own one unless told otherwise."""
+        await self.do(
+            """insert into dbos.workflow_status (workflow_uuid, status, name, executor_id)
+               select id || ':' || case when %(leg)s = 0 then leg else %(leg)s end,
+                   %(status)s, 'perdure.leg', %(worker)s
+               from perdure.runs where id = %(run)s
+               on conflict (workflow_uuid) do update
+                   set status = excluded.status, executor_id = excluded.executor_id""",
+            run=run,
+            status=status,
+            worker=worker,
+            leg=leg,
         )
 
     async def run(self, run: str) -> Row:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.domain.ids import new_message_id
+from app.domain.ids import new_message_id, new_session_id
 from app.store import messages, runs
 from tests.integration.store.stage import Stage, intent
 
@@ -124,7 +124,7 @@ async def between_attempts(stage: Stage, replay: str, outcome: str) -> tuple[str
 async def test_an_attempt_that_may_have_had_its_effect_is_unknown_when_the_run_is_cancelled(
     stage: Stage, outcome: str
 ) -> None:
-    """Same key, same effect once: running it again would have been right, calling it "not run" is not."""
+    """Running it again under its key would have been right; calling it "not run" is not."""
     run, fence, call = await between_attempts(stage, "idempotent", outcome)
 
     assert await stage.end(run, fence, "cancelled") == "ended"
@@ -170,40 +170,42 @@ async def test_a_reached_limit_is_an_event_of_its_own(
     assert (found["reason"], found["error"]) == (reason, error)
 
 
-@pytest.mark.parametrize("work", [{"session": "s"}, {"session": "other", "target": "order-1"}])
-async def test_the_next_run_is_let_go_when_the_holder_has_ended(
-    stage: Stage, work: dict[str, Any]
-) -> None:
-    holder = await stage.submit(session="s", target="order-1")
-    second = await stage.submit(held=True, **work)
-    third = await stage.submit(held=True, **work)
-    assert await runs.release_held(stage.connection, "s", "order-1") == []
+@pytest.mark.parametrize("shared", ["session", "target"])
+async def test_the_next_run_is_let_go_when_the_holder_has_ended(stage: Stage, shared: str) -> None:
+    work: dict[str, Any] = {"session": new_session_id(), "target": new_session_id()}
+    holder = await stage.submit(**work)
+    second = await stage.submit(held=True, **{shared: work[shared]})
+    third = await stage.submit(held=True, **{shared: work[shared]})
+    assert await runs.release_held(stage.connection, **work) == []
 
     await stage.end(holder, None, "cancelled")
 
-    freed = await runs.release_held(stage.connection, "s", "order-1")
+    freed = await runs.release_held(stage.connection, **work)
     assert freed == [{"run": second, "leg": 1, "priority": 0}]
     assert [(await stage.run(run))["held"] for run in (second, third)] == [False, True]
-    assert await runs.release_held(stage.connection, "s", "order-1") == []
+    assert await runs.release_held(stage.connection, **work) == []
 
 
 async def test_a_run_held_by_a_session_and_a_target_waits_for_both(stage: Stage) -> None:
-    in_session = await stage.submit(session="s")
-    on_target = await stage.submit(session="t", target="order-1")
-    both = await stage.submit(session="s", target="order-1", held=True)
+    session, target = new_session_id(), new_session_id()
+    in_session = await stage.submit(session=session)
+    on_target = await stage.submit(target=target)
+    both = await stage.submit(session=session, target=target, held=True)
 
     await stage.end(in_session, None, "cancelled")
-    assert await runs.release_held(stage.connection, "s", None) == []
+    assert await runs.release_held(stage.connection, session, None) == []
 
     await stage.end(on_target, None, "cancelled")
-    freed = await runs.release_held(stage.connection, "t", "order-1")
+    work = (await stage.run(on_target))["session"]
+    freed = await runs.release_held(stage.connection, work, target)
     assert [each["run"] for each in freed] == [both]
 
 
 async def test_a_held_run_that_was_cancelled_is_not_let_go(stage: Stage) -> None:
-    holder = await stage.submit(session="s")
-    held = await stage.submit(session="s", held=True)
+    session = new_session_id()
+    holder = await stage.submit(session=session)
+    held = await stage.submit(session=session, held=True)
     await stage.end(held, None, "cancelled")
     await stage.end(holder, None, "cancelled")
 
-    assert await runs.release_held(stage.connection, "s", None) == []
+    assert await runs.release_held(stage.connection, session, None) == []

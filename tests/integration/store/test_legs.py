@@ -46,10 +46,10 @@ async def test_an_execution_by_another_worker_is_a_takeover_that_names_the_first
 
 async def test_a_dead_worker_takes_nothing(stage: Stage) -> None:
     run = await stage.submit()
-    await stage.worker("w1")
-    await workers.give_up(stage.connection, "w1", "lease_lost")
+    await stage.worker("gone")
+    await workers.give_up(stage.connection, "gone", "lease_lost")
 
-    assert await runs.take(stage.connection, run, 1, "w1") == ("dead", 0)
+    assert await runs.take(stage.connection, run, 1, "gone") == ("dead", 0)
     assert await runs.take(stage.connection, run, 1, "nobody") == ("dead", 0)
     assert (await stage.run(run))["fence"] == 0
 

@@ -31,6 +31,7 @@ def looked(**found: Any) -> dict[str, Any]:
         "messages": False,
         "cancelling": False,
         "draining": False,
+        "at_home": True,
     } | found
 
 
@@ -66,7 +67,9 @@ def test_a_call_with_an_open_wait_is_held_whatever_its_state(state: str) -> None
 
 
 def test_a_position_is_read_as_the_step_found_it() -> None:
-    at = Position.read(looked(messages=True, cancelling=True, draining=True, backing_off=True))
+    said = dict.fromkeys(("messages", "cancelling", "draining", "backing_off"), True)
+
+    at = Position.read(looked(**said, at_home=False))
 
     assert at == Position(
         turn=2,
@@ -76,6 +79,7 @@ def test_a_position_is_read_as_the_step_found_it() -> None:
         cancelling=True,
         draining=True,
         backing_off=True,
+        at_home=False,
     )
 
 
@@ -159,7 +163,7 @@ def test_what_any_call_met_holds_for_the_leg(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "stays"), [("final", True), ("cancelling", True)])
 def test_a_later_call_does_not_take_it_back(name: str, stays: bool) -> None:
-    at = replace(Position(turn=2, calls=(Phase.TODO,)), **{name: True})
+    at = replace(Position(turn=2, calls=(Phase.TODO,)), **{name: True})  # type: ignore[arg-type]
 
     assert getattr(at.after_calls([called(0)]), name) is stays
 

@@ -1,4 +1,4 @@
-"""The tables of DESIGN §4: what to do with a call after a crash, an end, a finding, by its policy."""
+"""The tables of the tool contract: what a crash, an end, a finding means, by policy."""
 
 import itertools
 from typing import get_args
@@ -52,7 +52,7 @@ def test_after_a_crash_with_intent_but_no_outcome(
     assert after_crash(policy, cancelling=True) is crash_of_a_cancelled_run
 
 
-# What ends a call: ToolError | another exception or a time-out, with attempts left | the last one | a cancel.
+# ToolError | another exception or a time-out: with attempts left | the last one | a cancel
 ENDS: list[tuple[Policy, Verdict, Verdict, Verdict, Verdict]] = [
     ("read_only", Verdict.FAIL, Verdict.AGAIN, Verdict.FAIL, Verdict.CANCEL),
     ("idempotent", Verdict.FAIL, Verdict.AGAIN, Verdict.RECONCILE, Verdict.RECONCILE),
@@ -74,7 +74,9 @@ def test_what_ends_a_call(
 
 
 @pytest.mark.parametrize("policy", ["read_only", "idempotent", "transactional"])
-@pytest.mark.parametrize(("failed", "allowed", "more"), [(1, 1, False), (1, 2, True), (2, 2, False)])
+@pytest.mark.parametrize(
+    ("failed", "allowed", "more"), [(1, 1, False), (1, 2, True), (2, 2, False)]
+)
 def test_attempts_are_counted_with_this_one(
     policy: Policy, failed: int, allowed: int, more: bool
 ) -> None:

@@ -1,4 +1,4 @@
-"""The conversation as the model gets it: every `tool_use` paired with one result, in the model's order."""
+"""The conversation as the model gets it: every `tool_use` paired with one result, in order."""
 
 import copy
 import json
@@ -20,7 +20,12 @@ from app.domain.transcript import (
 )
 
 HELLO = {"type": "text", "text": "hello"}
-THOUGHT = {"type": "thinking", "thinking": "Hm\u2028.", "signature": "c2ln+/==", "new": {"b": 1, "a": 2}}
+THOUGHT = {
+    "type": "thinking",
+    "thinking": "Hm\u2028.",
+    "signature": "c2ln+/==",
+    "new": {"b": 1, "a": 2},
+}
 REDACTED = {"type": "redacted_thinking", "data": "EmwKAhgBIgy3va3p"}
 
 
@@ -220,13 +225,15 @@ def test_blank_text_of_the_model_is_left_out(blank: str, extra: dict[str, Any]) 
 def test_an_answer_of_blank_text_alone_is_left_out() -> None:
     blank = saying(1, text("\n\n"))
 
-    assert spoken(ToldRun("hello", (blank,)), ToldRun("again")) == [("user", [HELLO, text("again")])]
+    assert spoken(ToldRun("hello", (blank,)), ToldRun("again")) == [
+        ("user", [HELLO, text("again")])
+    ]
 
 
 @pytest.mark.parametrize("thinking", [THOUGHT, REDACTED])
 @pytest.mark.parametrize("after", [[], [text(" ")], [use("a")]])
 def test_thinking_that_nothing_follows_is_left_out(thinking: Block, after: list[Block]) -> None:
-    """The API refuses an assistant message that ends in thinking, and the session would be stuck."""
+    """The API refuses an answer that ends in thinking, and the session would be stuck."""
     cut = saying(1, text("So"), thinking, *after, stop_reason="max_tokens")
 
     assert spoken(ToldRun("hello", (cut,)), ToldRun("go on"))[1] == ("assistant", [text("So")])
