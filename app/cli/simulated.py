@@ -9,7 +9,13 @@ from app.cli import Part
 
 
 def serve(part: Part, port: int, ledger: str) -> None:
-    uvicorn.run(_build(part, ledger), host="127.0.0.1", port=port, log_level="warning")
+    uvicorn.run(
+        _build(part, ledger),
+        host="127.0.0.1",
+        port=port,
+        log_level="critical",
+        timeout_graceful_shutdown=1,
+    )
 
 
 def _build(part: Part, ledger: str) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ from app.store.db import Row
 
 Output = dict[str, Any]
 
-# Retry-After beyond this is not waited for: the run fails and can be resumed.
+# A Retry-After beyond this is not waited for: the run fails.
 LONGEST_WAIT = 3600.0
 LIMITS = {
     "limit_turns": "turns",

@@ -54,22 +54,24 @@ async def test_no_model_call_starts_after_the_answer_to_a_cancel(
 @pytest.mark.case("B55")
 @pytest.mark.calm
 async def test_a_cancel_reaches_an_async_body_that_is_at_work(world: World, client: Client) -> None:
-    run = await client.submit(use("nap", seconds=55), say("done"))
-    await client.call_in(run["id"], "started")
+    gate = world.gate("nap:after")
+    run = await client.submit(use("nap", seconds=55), say("done"), preface="<asleep> ")
+    await gate.reached()
+    gate.open()
     await client.cancel(run["id"])
     await client.wait_for(run["id"], "cancelled")
-    assert world.model.steps() == [0]
+    assert world.model.steps("<asleep>") == [0]
 
 
 @pytest.mark.calm
 async def test_a_tool_may_look_for_the_cancel_itself(world: World, client: Client) -> None:
     gate = world.gate("until_cancelled:after")
-    run = await client.submit(use("until_cancelled"), say("done"))
+    run = await client.submit(use("until_cancelled"), say("done"), preface="<look> ")
     await gate.reached()
     gate.open()
     await client.cancel(run["id"])
     await client.wait_for(run["id"], "cancelled")
-    assert world.model.steps() == [0]
+    assert world.model.steps("<look>") == [0]
 
 
 @pytest.mark.calm
@@ -81,7 +83,7 @@ async def test_cancelling_during_a_model_call_ends_the_run(world: World, client:
     await client.wait_for(run["id"], "cancelled")
     gate.open()
     await assert_the_worker_works(client)
-    assert world.payments.calls == []
+    assert world.payments.calls_for("cancelled") == []
 
 
 @pytest.mark.parametrize("window", ["before", "after"])
@@ -128,6 +130,6 @@ async def test_cancelling_a_parked_run_closes_its_questions(world: World, client
     for wait in waits:
         late = await client.resolve(wait["id"], {"decision": "allow"})
         assert (late.status_code, late.json()["type"]) == (410, "/problems/wait-closed")
-    assert world.payments.calls == []
+    assert world.payments.calls_for("one") == world.payments.calls_for("two") == []
     again = await client.cancel(run["id"])
     assert (again.status_code, again.json()["type"]) == (409, "/problems/run-ended")

@@ -3,10 +3,8 @@
 import pytest
 
 from tests.support.client import Client
-from tests.support.deployment import Deployment
 from tests.support.scripts import say, together, use
 from tests.support.world import World
-
 
 pytestmark = pytest.mark.calm
 

@@ -65,7 +65,7 @@ async def test_a_message_to_a_parked_run_waits_for_the_decision(
     assert accepted.status_code == 202
     await client.allow(wait["id"])
     await client.succeeded(run["id"])
-    assert heard(world.model.requests[-1], "please hurry") == ["please hurry"]
+    assert heard(world.model.about("a42")[-1], "please hurry") == ["please hurry"]
 
 
 @pytest.mark.calm
@@ -82,14 +82,14 @@ async def test_a_message_that_comes_during_the_last_answer_is_not_dropped(
     world: World, client: Client
 ) -> None:
     gate = world.gate("llm:0")
-    run = await client.submit(say("done"))
+    run = await client.submit(say("done"), preface="<last> ")
     await gate.reached()
     assert (await client.send(run["id"], "one more thing")).status_code == 202
     gate.open()
     await client.succeeded(run["id"])
     (message,) = await client.messages(run["id"])
     if message["state"] == "delivered":
-        assert heard(world.model.requests[-1], "one more thing") == ["one more thing"]
+        assert heard(world.model.about("<last>")[-1], "one more thing") == ["one more thing"]
     else:
         assert message["state"] == "undelivered"
         assert "message.undelivered" in await client.event_types(run["id"])

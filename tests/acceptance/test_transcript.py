@@ -76,11 +76,11 @@ async def test_characters_that_postgres_refuses_end_no_run(world: World, client:
     ended = await client.succeeded(run["id"])
     assert LITERAL in ended["input"]
     assert LITERAL in ended["output"]["text"]
-    assert world.model.statuses() == [200] * 3
+    assert world.model.statuses("please keep") == [200] * 3
     nul, echo = await client.calls(run["id"])
     assert nul["result"]["literal"] == "\\u0000"
     assert echo["result"]["literal"] == LITERAL
-    last = world.model.requests[-1]
+    last = world.model.about("please keep")[-1]
     assert LITERAL in last.texts[0]
     assert json.dumps("\\u0000") in last.texts[1]
 
@@ -119,10 +119,10 @@ async def test_calls_with_one_provider_id_in_two_turns_keep_their_own_results(
     run = await client.submit(look("first"), look("second"), say("done"))
     await client.succeeded(run["id"])
     assert [call["result"] for call in await client.calls(run["id"])] == ["first", "second"]
-    results = [request.last_results for request in world.model.requests[1:]]
+    results = [request.last_results for request in world.model.about("toolu_again")[1:]]
     assert "first" in str(results[0])
     assert "second" in str(results[1])
-    assert world.model.statuses() == [200] * 3
+    assert world.model.statuses("toolu_again") == [200] * 3
 
 
 @pytest.mark.case("B33")
@@ -164,9 +164,10 @@ async def test_each_turn_tells_which_prompt_tools_and_model_it_used(client: Clie
 
 @pytest.mark.calm
 async def test_a_stable_prefix_is_marked_for_the_cache(world: World, client: Client) -> None:
-    run = await client.submit(use("count", name="a"), say("done"))
+    run = await client.submit(use("count", name="a"), say("done"), preface="<cached> ")
     ended = await client.succeeded(run["id"])
-    assert all("cache_control" in request.raw.decode() for request in world.model.requests)
+    requests = world.model.about("<cached>")
+    assert all("cache_control" in request.raw.decode() for request in requests)
     assert ended["usage"]["cache_read_tokens"] > 0
-    first, second = (request.body for request in world.model.requests)
+    first, second = (request.body for request in requests)
     assert (first["system"], first["tools"]) == (second["system"], second["tools"])

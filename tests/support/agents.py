@@ -17,7 +17,6 @@ from tests.support.odd_tools import (
     flaky,
     interpreter_exit,
     nap,
-    nap_sync,
     nul,
     shout,
     times_out,
@@ -46,7 +45,7 @@ TOOLS = [
     *(note_tx, note_tx_sync, refund, refund_once, refund_soon, edit),
     *(user_error, crash_read, crash_idem, crash_once, crash_tx, flaky, times_out),
     *(interpreter_exit, big, big_read, echo, nul, unencodable),
-    *(count, count_sync, nap, nap_sync, until_cancelled, with_secret, shout),
+    *(count, count_sync, nap, until_cancelled, with_secret, shout),
 ]
 MODEL = "claude-sonnet-5"
 INSTRUCTIONS = "You are the desk of the tests."

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import time
 from typing import Any
 
 import httpx
@@ -124,14 +123,8 @@ def count_sync(ctx: ToolContext, name: str) -> Reply:
 @tool(replay="read_only", timeout=60)
 async def nap(ctx: ToolContext, seconds: float) -> Reply:
     """Sleep."""
+    await effect("nap", ctx)
     await asyncio.sleep(seconds)
-    return {"slept": seconds}
-
-
-@tool(replay="read_only", timeout=60)
-def nap_sync(ctx: ToolContext, seconds: float) -> Reply:
-    """Sleep in a thread, which nobody can stop."""
-    time.sleep(seconds)
     return {"slept": seconds}
 
 
