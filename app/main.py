@@ -103,9 +103,7 @@ async def _serve(settings: Settings, registry: Registry, listener: socket.socket
     legs = Legs(url)
     async with Database(url, size=CONNECTIONS, patience=PATIENCE_SECONDS) as database:
         hub = Hub(database)
-        registration = Registration(
-            database, registry, allow_unsafe=settings.allow_unsafe_database
-        )
+        registration = Registration(database, registry, allow_unsafe=settings.allow_unsafe_database)
         app = create_app(Services(database, legs, Notifier(database)), hub, registration, key)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(hub.run()), group.create_task(registration.run())]

@@ -22,7 +22,7 @@ from app.cli.embedded import Cluster
 ROOT = Path(__file__).parents[1]
 START_SECONDS = 60.0
 RUN_SECONDS = 300.0
-POLL_SECONDS = 0.1
+POLL_SECONDS = 0.25
 
 
 class Stuck(Exception):

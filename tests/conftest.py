@@ -1,5 +1,7 @@
 """Fixtures for every layer: a Postgres cluster per session and a database per test."""
 
+import signal
+import threading
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -13,6 +15,9 @@ DEPLOYMENTS = pytest.StashKey[list[Deployment]]()
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "case(*ids): the acceptance cases that a test proves")
     config.addinivalue_line("markers", "calm: kills nothing and shares a service with its like")
+    if threading.current_thread() is threading.main_thread():
+        # Asked to end, the suite still stops what it has started.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

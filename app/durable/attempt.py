@@ -1,7 +1,6 @@
 """One attempt of a call: the tool's body, and how it ended."""
 
 import asyncio
-import logging
 import threading
 import time
 from dataclasses import dataclass
@@ -9,15 +8,13 @@ from dataclasses import dataclass
 from app.domain.canonical import encode, scrub
 from app.domain.replay import End
 from app.durable.bodies import BodyCancelled
-from app.durable.context import context_for
+from app.durable.context import context_for, log_failure
 from app.durable.execution import bench, execution
 from app.durable.ledger import Call
 from app.tools.context import ToolContext
 from app.tools.declare import Tool
 from app.tools.errors import UnencodableResult
 from app.tools.outcomes import ToolError
-
-log = logging.getLogger(__name__)
 
 LARGEST_RESULT = 256 * 1024
 
@@ -93,5 +90,5 @@ class Watch:
             how = End.TIMED_OUT if self.tool.is_async else End.STILL_RUNNING
             return Ended(how, f"{name} did not end within {limit:g} s.")
         # The text of an undeclared exception may hold anything; it stands only in the log.
-        log.warning("%s raised", name, exc_info=error)
+        log_failure(self.ctx, f"{name} raised", error)
         return Ended(End.RAISED, f"{name} failed with {type(error).__name__}.", error)

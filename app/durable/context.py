@@ -1,7 +1,9 @@
 """What a tool is given to work with."""
 
 import asyncio
+import logging
 import threading
+import traceback
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
@@ -10,6 +12,8 @@ from app.durable.execution import execution
 from app.durable.ledger import Call
 from app.tools.context import ToolContext
 from app.tools.declare import Tool
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -35,6 +39,11 @@ def context_for(
         connection=connection,
         cancelled=cancelled,
     )
+
+
+def log_failure(ctx: ToolContext, what: str, error: BaseException) -> None:
+    """With its traceback, which stands nowhere else, less the secrets the tool was given."""
+    log.warning("%s\n%s", what, ctx.redact("".join(traceback.format_exception(error))))
 
 
 async def within(tool: Tool, hook: Awaitable[T]) -> T:

@@ -1,18 +1,14 @@
 """Before a call's first start: what is decided once, and what needs a person."""
 
-import logging
-
 from app.domain.canonical import digest, encode
 from app.durable import ledger
-from app.durable.context import context_for, within
+from app.durable.context import context_for, log_failure, within
 from app.durable.ledger import Call
 from app.store.calls import Intent
 from app.tools.context import ToolContext
 from app.tools.declare import Tool
 from app.tools.errors import InvalidArguments
 from app.tools.outcomes import ToolError
-
-log = logging.getLogger(__name__)
 
 
 async def propose(call: Call) -> Intent | None:
@@ -27,8 +23,8 @@ async def propose(call: Call) -> Intent | None:
     except (InvalidArguments, ToolError) as error:
         await refuse(call, "invalid_arguments", ctx.redact(str(error)))
         return None
-    except Exception as error:
-        log.exception("the before hook of %s failed", call.tool.name)
+    except Exception as error:  # noqa: BLE001 - it is the hook's
+        log_failure(ctx, f"the before hook of {call.tool.name} failed", error)
         await refuse(call, "hook_failed", f"{call.tool.name} could not be prepared: {_name(error)}")
         return None
     asked = await _needs_person(call, call.tool, ctx, arguments)
@@ -50,8 +46,8 @@ async def _needs_person(
     assert call.agent is not None
     try:
         return await within(tool, call.agent.needs_approval(tool, ctx, arguments))
-    except Exception:
-        log.exception("the approval rule of %s failed; a person is asked", tool.name)
+    except Exception as error:  # noqa: BLE001 - it is the hook's
+        log_failure(ctx, f"the approval rule of {tool.name} failed; a person is asked", error)
         return True
 
 
@@ -59,8 +55,8 @@ async def read_evidence(tool: Tool, ctx: ToolContext, arguments: dict[str, objec
     """What the precondition hook sees now; a failing hook's evidence equals no finding."""
     try:
         return await within(tool, tool.read_precondition(ctx, arguments))
-    except Exception as error:
-        log.exception("the precondition of %s failed", tool.name)
+    except Exception as error:  # noqa: BLE001 - it is the hook's
+        log_failure(ctx, f"the precondition of {tool.name} failed", error)
         return {"error": "precondition_failed", "detail": _name(error), "key": ctx.idempotency_key}
 
 

@@ -1,17 +1,13 @@
 """Asking the outside world whether an interrupted call happened."""
 
-import logging
-
 from app.domain.canonical import encode, scrub
 from app.domain.replay import Finding
 from app.durable.attempt import LARGEST_RESULT
-from app.durable.context import context_for, within
+from app.durable.context import context_for, log_failure, within
 from app.durable.ledger import Call
 from app.tools.declare import Tool
 from app.tools.errors import UnencodableResult
 from app.tools.outcomes import CannotTell, DidNotHappen, Happened
-
-log = logging.getLogger(__name__)
 
 
 async def ask_world(call: Call, tool: Tool, attempt: int) -> tuple[Finding, object]:
@@ -19,8 +15,8 @@ async def ask_world(call: Call, tool: Tool, attempt: int) -> tuple[Finding, obje
     ctx = context_for(call, tool, attempt)
     try:
         verdict = await within(tool, tool.ask_reconcile(ctx, call.arguments))
-    except Exception:
-        log.exception("the reconcile hook of %s failed", tool.name)
+    except Exception as error:  # noqa: BLE001 - it is the hook's
+        log_failure(ctx, f"the reconcile hook of {tool.name} failed", error)
         return Finding.CANNOT_TELL, None
     match verdict:
         case DidNotHappen():

@@ -64,6 +64,7 @@ class Database:
     def __init__(self, url: str, *, size: int, patience: float) -> None:
         """`size`: connections of each kind; `patience`: seconds to wait for one."""
         self.url = url
+        self._left = False
         # min_size 0 and a short reconnect_timeout: connections are made on demand, so an outage
         # leaves no growing back-off behind when the database returns.
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
@@ -90,6 +91,7 @@ class Database:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._left = True
         await self._pool.close()
         await self.engine.dispose()
         self.sync_engine.dispose()
@@ -97,8 +99,9 @@ class Database:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Autocommit: each statement is a transaction of its own."""
-        # Opened on first use, by the event loop that it then belongs to.
-        if self._pool.closed:
+        # Opened on first use, by the event loop that it then belongs to. Never after the end: its
+        # tasks swallow a cancel, and would keep the loop from ending.
+        if self._pool.closed and not self._left:
             await self._pool.open()
         async with self._pool.connection() as connection:
             yield connection

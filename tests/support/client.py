@@ -88,14 +88,6 @@ class Client:
         (call,) = await self.calls(run)
         return call
 
-    async def call_in(self, run: str, state: str, within: float = TIMEOUT) -> Json:
-        """The first call of the run to be in `state`, once there is one."""
-
-        async def probe() -> Json | None:
-            return next((c for c in await self.calls(run) if c["state"] == state), None)
-
-        return await eventually(probe, f"a call of {run} became {state}", within)
-
     async def call_states(self, run: str, states: list[str], within: float = TIMEOUT) -> None:
         """Returns once the calls of the run, in order, are in these states."""
 
