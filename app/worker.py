@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from importlib.metadata import version
 from types import FrameType
 
@@ -22,6 +23,7 @@ from app.settings import Settings
 from app.store import migrate as schema
 from app.store.checks import check_database
 from app.store.db import Database
+from app.store.db_errors import is_unavailable
 from app.store.notify import Notifier
 from app.tools.registry import Registry, load
 
@@ -31,6 +33,7 @@ CONNECTIONS = 10
 # A step that finds no connection asks again; this only says how soon.
 PATIENCE_SECONDS = 5.0
 STOPPING_SECONDS = 1.0
+LONGEST_START_SECONDS = 60.0
 
 
 def serve(settings: Settings) -> None:
@@ -68,9 +71,18 @@ def migrate(settings: Settings) -> None:
 
 
 async def _introduce(url: str, registry: Registry, *, allow_unsafe: bool) -> None:
+    """A database that is away is waited for a while; then it is more likely a wrong URL."""
+    deadline = time.monotonic() + LONGEST_START_SECONDS
     async with Database(url, size=1, patience=PATIENCE_SECONDS) as database:
-        async with database.connection() as connection:
-            problems = await check_database(connection, allow_unsafe=allow_unsafe)
+        while True:
+            try:
+                async with database.connection() as connection:
+                    problems = await check_database(connection, allow_unsafe=allow_unsafe)
+                break
+            except Exception as error:
+                if not is_unavailable(error) or time.monotonic() > deadline:
+                    raise ConfigurationError(f"The database cannot be reached: {error}") from error
+                log.warning("waiting for the database: %s", error)
         if problems:
             raise ConfigurationError("This database cannot be used:", problems)
         await register(database, registry)
@@ -87,6 +99,7 @@ def _bench(settings: Settings, url: str, registry: Registry) -> Bench:
     return Bench(
         worker=new_worker_id(identity.host, identity.pid),
         database=database,
+        tools_database=Database(url, size=CONNECTIONS, patience=PATIENCE_SECONDS),
         legs=Legs(url),
         registry=registry,
         model=AnthropicModel(),

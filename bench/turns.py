@@ -14,6 +14,7 @@ from typing import Any
 
 import anthropic
 
+from bench import journal
 from bench.machine import floor
 from bench.orders import POLICIES, think, use
 from bench.report import Goal, Report
@@ -30,6 +31,7 @@ class Samples:
     """Medians of each round, in ms, by case."""
 
     floor: list[float] = field(default_factory=list)
+    journal: list[float] = field(default_factory=list)
     run: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     bare: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     added: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -39,9 +41,11 @@ def measure(service: Service) -> Report:
     cases = {MODEL: think(TURNS)} | {policy: use(policy, TURNS) for policy in POLICIES}
     for text in cases.values():
         service.carry_out(text)
+    bare = journal.prepare(service.database)
     samples = Samples()
     for _ in range(ROUNDS):
         samples.floor.append(floor(service.database))
+        samples.journal.append(journal.measure(bare))
         for case, text in cases.items():
             _sample(service, samples, case, text)
     return _report(samples)
@@ -73,11 +77,11 @@ async def _send_again(url: str, bodies: list[dict[str, Any]]) -> None:
 
 
 def _report(samples: Samples) -> Report:
-    commit = statistics.median(samples.floor)
+    commit, step = statistics.median(samples.floor), statistics.median(samples.journal)
     added = {case: statistics.median(values) for case, values in samples.added.items()}
     report = Report(
         f"A turn: medians of {ROUNDS} rounds of {TURNS} turns, in ms",
-        ("one call per turn, policy", "turn", "bare", "added", "tool step", "÷ floor", "range"),
+        ("one call per turn, policy", "turn", "bare", "added", "tool step", "÷ floor", "rounds"),
     )
     for case, total in added.items():
         rounds = samples.added[case]
@@ -93,6 +97,8 @@ def _report(samples: Samples) -> Report:
         if case != MODEL:
             what = f"a whole turn adds, {case}"
             report.goals.append(Goal(what, total, GOAL_MS, "ms"))
-    report.notes.append(f"Floor (INSERT and commit): {commit:.3f} ms.")
+    report.notes.append(
+        f"Floor (INSERT and commit): {commit:.3f} ms. Two bare DBOS steps: {2 * step:.2f} ms."
+    )
     report.notes.append(f"A tool step is a whole turn less the model step ({added[MODEL]:.2f}).")
     return report

@@ -25,6 +25,11 @@ def encode(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
+def readable(value: object) -> str:
+    """As a person or a model reads it: letters stand for themselves. Scrubbed values only."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
 def scrub(value: object) -> Json:
     """The same value with NUL and lone surrogates, which Postgres text refuses, as U+FFFD."""
     match value:

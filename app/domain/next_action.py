@@ -25,10 +25,7 @@ class Park:
 
 @dataclass(frozen=True)
 class HandOff:
-    """`pause`: seconds before the next leg, for another worker to come."""
-
     why: str
-    pause: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -62,8 +59,6 @@ def next_action(at: Position) -> Action:
     if at.cancelling:
         # What has begun is settled from the ledger; nothing new begins.
         return _run(at, Phase.IN_DOUBT) or Finish("cancelled")
-    if not at.at_home:
-        return HandOff("no such agent here", pause=5.0)
     return _run(at, Phase.TODO, Phase.IN_DOUBT) or _wait(at) or _after_turn(at)
 
 

@@ -43,7 +43,6 @@ class Position:
     messages: bool = False
     cancelling: bool = False
     draining: bool = False
-    at_home: bool = True  # this worker has the run's agent
     failure: Failure | None = None
     turns_in_leg: int = 0
 
@@ -59,7 +58,6 @@ class Position:
             messages=output["messages"],
             cancelling=output["cancelling"],
             draining=output["draining"],
-            at_home=output["at_home"],
         )
 
     def after_look(self, output: dict[str, Any]) -> Self:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.domain.canonical import Json, encode
+from app.domain.canonical import Json, readable
 
 Block = dict[str, Any]
 Message = dict[str, Any]
@@ -13,6 +13,7 @@ UNKNOWN = (
     "Assume neither, and do not repeat it unless you are told to."
 )
 NOT_RUN = "This call was not run."
+CANCELLED = "(The request above was cancelled; nothing more is to be done about it.)"
 CACHE = {"type": "ephemeral"}
 
 
@@ -39,6 +40,7 @@ class ToldRun:
     input: str | list[Block]
     turns: tuple[ToldTurn, ...] = ()
     messages: dict[int, list[str]] = field(default_factory=dict)
+    cancelled: bool = False
 
 
 def told(call: ToldCall) -> tuple[str, bool]:
@@ -68,21 +70,26 @@ def _success(result: Json) -> str:
     ):
         return (
             "The call was done and must not be repeated, but its result cannot be shown: "
-            + encode(result)
+            + readable(result)
         )
-    return result if isinstance(result, str) and result.strip() else encode(result)
+    return result if isinstance(result, str) and result.strip() else readable(result)
 
 
 def conversation(runs: list[ToldRun]) -> list[Message]:
     """Runs of one session, oldest first; the last one is the one that goes on."""
     messages: list[Message] = []
     for run in runs:
+        if run.cancelled and not run.turns:
+            # Nothing was done about it, and nothing is to be done about it now.
+            continue
         _say(messages, "user", _blocks(run.input))
         for turn in run.turns:
             _say(messages, "user", _texts(run, turn.number))
             _say(messages, "assistant", _sayable(turn))
             _say(messages, "user", _results(turn))
         _say(messages, "user", _texts(run, len(run.turns) + 1))
+        if run.cancelled:
+            _say(messages, "user", _blocks(CANCELLED))
     return messages
 
 

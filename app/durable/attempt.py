@@ -1,94 +1,175 @@
-"""One attempt of a call: the tool's body, and how it ended."""
+"""One attempt of a call: from the intent to the outcome, by the tool's replay policy."""
 
-import asyncio
-import threading
 import time
 from dataclasses import dataclass
 
-from app.domain.canonical import encode, scrub
-from app.domain.replay import End
-from app.durable.bodies import BodyCancelled
-from app.durable.context import context_for, log_failure
-from app.durable.execution import bench, execution
+from app.domain.replay import (
+    Attempts,
+    End,
+    Finding,
+    Verdict,
+    after_end,
+    after_reconcile,
+    writes_intent,
+)
+from app.durable import ledger
+from app.durable.body import Ended, run_body
+from app.durable.execution import bench
 from app.durable.ledger import Call
-from app.tools.context import ToolContext
+from app.durable.reconcile import ask_world
+from app.durable.transactional import run_transactional
+from app.store.calls import Intent
 from app.tools.declare import Tool
-from app.tools.errors import UnencodableResult
-from app.tools.outcomes import ToolError
 
-LARGEST_RESULT = 256 * 1024
+NOT_CALLED = "not_called"
 
 
 @dataclass(frozen=True)
-class Returned:
-    """The body returned; `result` is fit to be stored and told."""
+class Attempt:
+    call: Call
+    tool: Tool
+    intent: Intent
+    number: int
 
-    result: object
+    @classmethod
+    def next(cls, call: Call, tool: Tool, intent: Intent) -> "Attempt":
+        return cls(call.with_arguments(intent.arguments), tool, intent, call.attempt + 1)
 
+    @classmethod
+    def last(cls, call: Call, tool: Tool) -> "Attempt":
+        """The one that was begun by an execution that is gone."""
+        return cls(call, tool, call.intent(tool), call.attempt)
 
-@dataclass(frozen=True)
-class Ended:
-    """The body ended without a result; `detail` is fit for the model."""
-
-    how: End
-    detail: str
-    error: Exception | None = None
-
-
-async def run_body(
-    call: Call, tool: Tool, attempt: int, connection: object = None
-) -> Returned | Ended:
-    """Never raises for what the tool does."""
-    me = execution()
-    cancelled = threading.Event()
-    ctx = context_for(call, tool, attempt, connection=connection, cancelled=cancelled)
-    work = asyncio.wait_for(tool.invoke(ctx, call.arguments), tool.timeout)
-    watch = Watch(tool, ctx, cancelled)
-    try:
-        value = await bench().bodies.run(
-            me.run, me.fence, work, cancelled=cancelled, stoppable=tool.is_async
-        )
-    except BodyCancelled:
-        return Ended(End.CANCELLED, "The call was cancelled while it was running.")
-    except Exception as error:  # noqa: BLE001 - it is the tool's, and becomes its outcome
-        return watch.ended(error)
-    return watch.returned(value)
-
-
-class Watch:
-    """Over one attempt: its time, and what may leave it."""
-
-    def __init__(self, tool: Tool, ctx: ToolContext, cancelled: threading.Event) -> None:
-        self.tool = tool
-        self.ctx = ctx
-        self.cancelled = cancelled
-        self.began = time.monotonic()
-
-    def returned(self, value: object) -> Returned | Ended:
-        """Once the effect is done, a result that cannot be kept does not undo it."""
-        try:
-            result = scrub(self.ctx.redact_json(self.tool.encode_result(value)))
-        except UnencodableResult as error:
-            lost: object = {"error": "result_unencodable", "detail": self.ctx.redact(str(error))}
+    async def run(self) -> bool:
+        """True once the call has succeeded; else the ledger says what comes next."""
+        if self.tool.external:
+            await self._ask_client()
+            return False
+        policy = self.call.policy(self.tool)
+        if writes_intent(policy) and not await self._commit_intent():
+            return False
+        if policy == "transactional":
+            ended = await run_transactional(self.call, self.tool, self.intent, self.number)
         else:
-            size = len(encode(result))
-            if size <= LARGEST_RESULT:
-                return Returned(result)
-            lost = {"error": "result_too_large", "bytes": size}
-        if self.tool.replay == "read_only":
-            return Ended(
-                End.TOLD, f"The result of {self.tool.name} cannot be shown: {encode(lost)}"
-            )
-        return Returned(lost)
+            ended = await self._run_and_finish()
+        if ended is not None:
+            await self._settle(ended)
+        return ended is None
 
-    def ended(self, error: Exception) -> Ended:
-        name, limit = self.tool.name, self.tool.timeout
-        if isinstance(error, ToolError):
-            return Ended(End.TOLD, scrub(self.ctx.redact(str(error))) or "The tool failed.")
-        if isinstance(error, TimeoutError) and limit and time.monotonic() - self.began >= limit:
-            self.cancelled.set()
-            how = End.TIMED_OUT if self.tool.is_async else End.STILL_RUNNING
-            return Ended(how, f"{name} did not end within {limit:g} s.")
-        # The text of an undeclared exception may hold anything; it stands only in the log.
-        log_failure(self.ctx, f"{name} raised", error)
-        return Ended(End.RAISED, f"{name} failed with {type(error).__name__}.", error)
+    async def _ask_client(self) -> None:
+        """The call runs on a client's side: the wait is the intent, its resolution the outcome."""
+        expires = self.tool.expires
+        await ledger.hold(
+            self.call,
+            self.intent,
+            "waiting",
+            kind="external",
+            question=f"{self.tool.name} runs on the client's side: what did it come to?",
+            attempt=self.number,
+            seconds=None if expires is None else expires.total_seconds(),
+        )
+
+    async def _commit_intent(self) -> bool:
+        """No intent, no effect: whether the tool may be called, now that `started` is committed."""
+        asked = time.monotonic()
+        if await ledger.start(self.call, self.intent, self.number) != "ok":
+            return False
+        await bench().may_begin()
+        if self.tool.timeout is None or time.monotonic() - asked <= self.tool.timeout:
+            return True
+        await self._again(0.0, NOT_CALLED)
+        return False
+
+    async def _run_and_finish(self) -> Ended | None:
+        ended = await run_body(self.call, self.tool, self.number)
+        if isinstance(ended, Ended):
+            return ended
+        await self._finish("succeeded", ended.result, "succeeded")
+        return None
+
+    async def _settle(self, ended: Ended) -> None:
+        failed = ended.how in (End.RAISED, End.TIMED_OUT, End.STILL_RUNNING)
+        attempts = self.call.attempts(self.tool, this_one=failed)
+        match after_end(self.call.policy(self.tool), ended.how, attempts):
+            case Verdict.FAIL:
+                result = {"error": ended.how, "detail": ended.detail}
+                await self._finish("failed", result, ended.how)
+            case Verdict.CANCEL:
+                await self._finish("cancelled", None, ended.how)
+            case Verdict.AGAIN:
+                await self._again(pause(attempts), ended.how)
+            case Verdict.RECONCILE:
+                over = ended.how is not End.STILL_RUNNING
+                cancelling = ended.how is End.CANCELLED
+                await self.reconcile(ended.how, attempts, over=over, cancelling=cancelling)
+            case other:
+                raise AssertionError(f"no body ends in {other}")
+
+    async def reconcile(
+        self, ended: str, attempts: Attempts, *, over: bool, cancelling: bool
+    ) -> None:
+        """Asks the outside world. `over`: the attempt can act no more."""
+        cancelling = cancelling or self.call.cancelling
+        finding, result = await ask_world(self.call, self.tool, self.number)
+        if finding is Finding.DID_NOT_HAPPEN and over:
+            ended = finding
+        match after_reconcile(finding, attempts, over=over, cancelling=cancelling):
+            case Verdict.SUCCEED:
+                await self._finish("succeeded", result, "reconciled")
+            case Verdict.UNKNOWN:
+                await self.leave_unknown(ended, ask=not cancelling)
+            case Verdict.AGAIN:
+                await self._again(pause(attempts), ended)
+            case Verdict.FAIL:
+                detail = f"{self.tool.name} failed; it had no effect."
+                await self._finish("failed", {"error": ended, "detail": detail}, ended)
+            case Verdict.CANCEL:
+                await self._finish("cancelled", None, ended)
+            case other:
+                raise AssertionError(f"no finding leads to {other}")
+
+    async def leave_unknown(self, ended: str, *, ask: bool) -> None:
+        """Said, not guessed: to the model, or first to a person."""
+        if not ask or self.tool.on_unknown != "ask":
+            await finish_unknown(self.call, self.intent, ended)
+            return
+        await ledger.hold(
+            self.call,
+            self.intent,
+            "outcome_unknown",
+            kind="outcome",
+            question=f"Did {self.tool.name} happen? "
+            f"Its attempt {self.number} ended without an outcome ({ended}).",
+            attempt=self.number,
+            ended=ended,
+        )
+
+    async def _finish(self, state: str, result: object, ended: str) -> None:
+        await ledger.finish(
+            self.call, state, result, intent=self.intent, attempt=self.number, ended=ended
+        )
+
+    async def _again(self, seconds: float, ended: str) -> None:
+        await ledger.hold(
+            self.call,
+            self.intent,
+            "ready",
+            kind="timer",
+            question="when to run the next attempt",
+            attempt=self.number,
+            seconds=seconds,
+            ended=ended,
+        )
+
+
+async def finish_unknown(call: Call, intent: Intent, ended: str) -> None:
+    attempt = max(call.attempt, 1)
+    result = {"error": "outcome_unknown", "detail": ended}
+    await ledger.finish(
+        call, "outcome_unknown", result, intent=intent, attempt=attempt, ended=ended
+    )
+
+
+def pause(attempts: Attempts) -> float:
+    """0.5 s doubling to 30 s."""
+    return float(min(0.5 * 2 ** max(attempts.failed - 1, 0), 30.0))

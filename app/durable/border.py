@@ -14,19 +14,30 @@ from app.store.db import Connection, Transaction
 
 Output = dict[str, Any]
 
+# Between the legs of a run whose agent no worker has.
+LONGEST_PAUSE = 60.0
+
 
 async def take(run: str, leg: int) -> bool:
-    """Begins this execution, outside the journal: a fence that is journaled would be shared by a
-    frozen worker and its successor."""
+    """Begins this execution; False where it has nothing to do here.
+
+    Outside the journal: a fence that is journaled would be shared by a frozen worker and its
+    successor, and what this worker has at hand is no fact about the run.
+    """
     at = bench()
-    verdict, fence = await at.write(lambda c: runs.take(c, run, leg, at.worker))
+    await at.may_begin()
+    name = f"{at.worker}/{next(at.executions)}"
+    verdict, fence = await at.store(lambda c: runs.take(c, run, leg, at.worker, name))
     if verdict == "dead":
         raise Fenced(f"{at.worker} has been given up")
     if verdict == "moved":
         return False
-    facts = await at.write(lambda c: runs.facts(c, run))
+    facts = await at.store(lambda c: runs.facts(c, run))
     enter(Execution(run, leg, fence, facts))
-    return True
+    if facts["cancelling"] or at.registry.agent(facts["agent"]) is not None:
+        return True
+    await _hand_off(run, leg, "no such agent here", pause=min(5.0 * leg, LONGEST_PAUSE))
+    return False
 
 
 @DBOS.step(name=names.OPEN)
@@ -36,7 +47,7 @@ async def open_leg(run: str, leg: int) -> Output:
 
 async def _look(run: str) -> Output:
     at = bench()
-    found = await at.write(lambda c: runs.look(c, run))
+    found = await at.store(lambda c: runs.look(c, run))
     calls = found.pop("calls")
     finals = _final_tools()
     return {
@@ -44,21 +55,25 @@ async def _look(run: str) -> Output:
         "calls": [phase_of(call["state"], held=call["held"]) for call in calls],
         "final": any(call["state"] == "succeeded" and call["tool"] in finals for call in calls),
         "draining": at.draining.is_set(),
-        "at_home": at.registry.agent(execution().facts["agent"]) is not None,
     }
 
 
 @DBOS.step(name=names.PARK)
 async def park_step(run: str, leg: int) -> Output:
     me = execution()
-    verdict = me.guard(await bench().write(lambda c: runs.park(c, run, me.fence, leg)))
+    verdict = me.guard(await bench().store(lambda c: runs.park(c, run, me.fence, leg)))
     if verdict == "again":
         return {"position": await _look(run)}
     return {"ended": verdict}
 
 
 @DBOS.step(name=names.HAND_OFF)
-async def hand_off_step(run: str, leg: int, why: str, pause: float) -> Output:
+async def hand_off_step(run: str, leg: int, why: str) -> Output:
+    return {"ended": await _hand_off(run, leg, why)}
+
+
+async def _hand_off(run: str, leg: int, why: str, pause: float = 0.0) -> str:
+    """The end of this leg and the next one's place in the queue are one commit."""
     me, at = execution(), bench()
 
     async def hand_off(transaction: Transaction) -> str:
@@ -67,7 +82,7 @@ async def hand_off_step(run: str, leg: int, why: str, pause: float) -> Output:
             await at.legs.enqueue(transaction, run, leg + 1, pause=pause)
         return verdict
 
-    return {"ended": me.guard(await at.transact(hand_off))}
+    return me.guard(await at.transact(hand_off))
 
 
 @DBOS.step(name=names.SETTLE)
@@ -78,7 +93,7 @@ async def settle_step(
     me, at = execution(), bench()
     output = None
     if status == "succeeded":
-        output, reason, detail = await at.write(lambda c: _output(c, run, turn))
+        output, reason, detail = await at.store(lambda c: _output(c, run, turn))
         status = "failed" if reason else status
     error = None if reason is None else {"type": reason, "detail": detail}
 
@@ -91,7 +106,7 @@ async def settle_step(
         )
         if verdict == "ended":
             for freed in await runs.release_held(connection, **work):
-                await at.legs.enqueue(transaction, freed["run"], freed["leg"], freed["priority"])
+                await at.legs.enqueue(transaction, freed["run"], freed["leg"])
         return verdict
 
     verdict = me.guard(await at.transact(settle))
@@ -126,5 +141,5 @@ async def _output(
 
 
 def _final_tools() -> set[str]:
-    agent = bench().registry.agent(execution().facts["agent"])
-    return {tool.name for tool in agent.tools if tool.final} if agent else set()
+    tools = execution().facts["definition"]["tools"]
+    return {tool["name"] for tool in tools if tool["final"]}

@@ -5,6 +5,7 @@ import logging
 import threading
 import traceback
 from collections.abc import Awaitable
+from functools import partial
 from typing import Any, TypeVar
 
 from app.domain.ids import idempotency_key
@@ -38,6 +39,7 @@ def context_for(
         fence=me.fence,
         connection=connection,
         cancelled=cancelled,
+        on_progress=partial(log.info, "%s: %s", tool.name),
     )
 
 

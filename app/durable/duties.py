@@ -36,6 +36,7 @@ class Duties:
         self.on_given_up = on_given_up
         self.idle: dict[str, float] = {}
         self.failed: BaseException | None = None
+        self.started = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._main, name="perdure-duties", daemon=True)
 
@@ -45,6 +46,7 @@ class Duties:
         while not self.lease.held.wait(0.05):
             if self.failed is not None:
                 raise self.failed
+        self.started = True
 
     def end(self) -> None:
         """Gives the lease back; one that leaves legs behind stays, to be found dead."""
@@ -66,7 +68,7 @@ class Duties:
         except BaseException as error:
             log.exception("the worker's duties have ended")
             self.failed = error
-            if self.lease.held.is_set():
+            if self.started:
                 self.on_given_up()
 
     async def _run(self) -> None:
@@ -97,9 +99,11 @@ class Duties:
 
     async def _watch(self, database: Database) -> None:
         """Stops bodies of runs cancelled or taken; gives back legs that nobody here runs."""
+        # Before the rows are read: a body that begins after them would seem to be nobody's.
+        bodies = self.bench.bodies.in_hand()
         async with database.connection() as connection:
             owned = await workers.owned(connection, self.bench.worker)
-            for body in self.bench.bodies.in_hand():
+            for body in bodies:
                 fence, cancelling = owned.get(body.run, (None, False))
                 if cancelling or fence != body.fence:
                     body.cancel()
@@ -109,7 +113,7 @@ class Duties:
 
     async def _give_back(self, database: Database, pending: set[str]) -> None:
         now = time.monotonic()
-        idle = pending - self.bench.active
+        idle = pending - set(self.bench.active)
         self.idle = {leg: self.idle.get(leg, now) for leg in idle}
         for leg, since in self.idle.items():
             if now - since > PICK_UP:

@@ -5,6 +5,7 @@ from dbos import DBOSClient, EnqueueOptions
 from app.domain.ids import leg_id
 from app.durable import names
 from app.durable.serializer import JournalSerializer
+from app.store import runs
 from app.store.db import Transaction, sqlalchemy_url
 
 
@@ -20,9 +21,9 @@ class Legs:
         )
 
     async def enqueue(
-        self, transaction: Transaction, run: str, leg: int, priority: int = 0, pause: float = 0.0
+        self, transaction: Transaction, run: str, leg: int, *, pause: float = 0.0
     ) -> None:
-        """A leg that exists already is an error: it would be a wake-up lost in silence."""
+        """After `pause` seconds. A leg that exists already is an error: a lost wake-up, else."""
         options: EnqueueOptions = {
             "queue_name": names.QUEUE,
             "workflow_name": names.LEG,
@@ -30,10 +31,12 @@ class Legs:
             "workflow_id_reuse_policy": "reject",
             "app_version": names.APPLICATION_VERSION,
         }
-        if pause:
-            options["delay_seconds"] = pause
+        # DBOS takes no 0; without a priority a leg goes before all that have one.
+        priority = await runs.priority(transaction.connection, run)
         if priority:
             options["priority"] = priority
+        if pause:
+            options["delay_seconds"] = pause
         await transaction.sqlalchemy.run_sync(
             lambda connection: self._client.enqueue_in_transaction(connection, options, run, leg)
         )

@@ -2,13 +2,16 @@
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from app import telemetry
 from app.domain.ids import WorkerId, leg_id
 from app.durable.bodies import Bodies
 from app.durable.enqueue import Legs
@@ -30,18 +33,21 @@ class Bench:
 
     worker: WorkerId
     database: Database
+    # Apart, so that long transactions of tools never keep a run from ending.
+    tools_database: Database
     legs: Legs
     registry: Registry
     model: ModelClient
     model_attempts: int
     notifier: Notifier
     bodies: Bodies = field(default_factory=Bodies)
-    active: set[str] = field(default_factory=set)
+    active: Counter[str] = field(default_factory=Counter)
+    executions: Iterator[int] = field(default_factory=itertools.count)
     draining: threading.Event = field(default_factory=threading.Event)
     lease_held: threading.Event = field(default_factory=threading.Event)
 
-    async def write(self, act: Callable[[Connection], Awaitable[T]]) -> T:
-        """One transition, sent until the database takes it; each knows its own earlier commit."""
+    async def store(self, act: Callable[[Connection], Awaitable[T]]) -> T:
+        """One statement, sent until it is answered; a transition knows its own earlier commit."""
 
         async def once() -> T:
             async with self.database.connection() as connection:
@@ -103,11 +109,14 @@ def installed(made: Bench) -> Iterator[None]:
 @contextlib.contextmanager
 def in_hand(run: str, leg: int) -> Iterator[None]:
     """This process is at this leg; the journal alone cannot tell."""
-    bench().active.add(leg_id(run, leg))
+    active, name = bench().active, leg_id(run, leg)
+    active[name] += 1
     try:
-        yield
+        with telemetry.place(run=run, leg=leg):
+            yield
     finally:
-        bench().active.discard(leg_id(run, leg))
+        active[name] -= 1
+        active += Counter()  # drops what has come to nothing
 
 
 def execution() -> Execution:

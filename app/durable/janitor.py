@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from math import inf
 
 from app.durable.enqueue import Legs
 from app.durable.lease import Lease
@@ -24,7 +25,8 @@ class Janitor:
         self.database = database
         self.legs = legs
         self.elected_on: Connection | None = None
-        self.reconnected = 0.0
+        self.reconnected = -inf
+        self.grace = max(GRACE, lease.seconds)
         self.connections = 1
         self.breaches: dict[tuple[str, int], float] = {}
 
@@ -37,13 +39,28 @@ class Janitor:
             for worker in await workers.without_lease(connection):
                 await self._judge(connection, worker)
             for leg in await workers.legs_of_the_dead(connection):
-                await take_leg(connection, self.legs, leg["workflow"], leg["worker"])
+                await self._take(connection, leg["workflow"], leg["worker"])
+
+    async def _take(self, connection: Connection, workflow: str, worker: str) -> None:
+        # DBOS resumes whatever it is told to: a janitor that has been replaced must not tell it.
+        if not await self._still_elected(connection):
+            return
+        try:
+            await take_leg(connection, self.legs, workflow, worker)
+        except Exception as error:  # noqa: BLE001 - one bad leg must not hold up the others
+            log.warning("%s cannot be taken over: %s", workflow, type(error).__name__)
+
+    async def _still_elected(self, connection: Connection) -> bool:
+        elected_on = self.elected_on
+        if elected_on is None or elected_on.closed:
+            return False
+        return await workers.is_janitor(connection, elected_on.info.backend_pid)
 
     async def mend(self) -> None:
         """Invariants, not events: whatever stranded a run, it is found by what it lacks."""
-        if self.elected_on is None or self.elected_on is not self.lease.connection:
-            return
         async with self.database.connection() as connection:
+            if not await self._still_elected(connection):
+                return
             stranded = await workers.stranded(connection)
             forgotten = await workers.forgotten(connection)
         found = {(each["run"], each["leg"]): each["why"] for each in stranded}
@@ -73,7 +90,7 @@ class Janitor:
         """After an outage every lease looks lost for a while; then only a proved death counts."""
         if is_gone(worker, self.lease.identity):
             death = "proved"
-        elif worker["young"] or time.monotonic() - self.reconnected < GRACE:
+        elif worker["age"] < self.grace or time.monotonic() - self.reconnected < self.grace:
             return
         else:
             death = "lease_lost"
@@ -83,6 +100,7 @@ class Janitor:
     async def _carry_on(self, run: str, leg: int, why: str) -> None:
         log.warning("%s is stranded: %s", run, why)
         async with self.database.transaction() as transaction:
+            await runs.lock_work_of(transaction.connection, run)
             following = await workers.carry_on(transaction.connection, run, leg, why)
             if following is not None:
                 await self.legs.enqueue(transaction, run, following)
@@ -93,7 +111,7 @@ class Janitor:
             for freed in await runs.release_held(
                 transaction.connection, run["session"], run["target"]
             ):
-                await self.legs.enqueue(transaction, freed["run"], freed["leg"], freed["priority"])
+                await self.legs.enqueue(transaction, freed["run"], freed["leg"])
 
 
 async def take_leg(connection: Connection, legs: Legs, workflow: str, worker: str) -> None:

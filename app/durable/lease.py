@@ -36,22 +36,35 @@ class Lease:
     held: Event
     connection: Connection | None = None
     connections: int = 0
+    last_beat: float = 0.0
 
     async def keep(self) -> None:
         """Until this worker is given up. After 0.8 leases without a beat nothing new begins."""
         lock = await self._acquire()
-        last = time.monotonic()
+        watch = asyncio.ensure_future(self._watch())
+        try:
+            while True:
+                await asyncio.sleep(self.beat_seconds)
+                try:
+                    await self._beat(lock)
+                except (psycopg.Error, OSError) as error:
+                    log.warning("the lease cannot be renewed: %s", type(error).__name__)
+                    await self._disconnect()
+        finally:
+            watch.cancel()
+
+    @property
+    def beat_seconds(self) -> float:
+        return min(2.0, self.seconds / 5)
+
+    async def _watch(self) -> None:
+        """Notices in time that the last beat was too long ago, also while one hangs."""
         while True:
-            await asyncio.sleep(self.seconds / 5)
-            try:
-                await self._beat(lock)
-                last = time.monotonic()
+            await asyncio.sleep(0.1)
+            if time.monotonic() - self.last_beat > self.seconds * 0.8:
+                self.held.clear()
+            else:
                 self.held.set()
-            except (psycopg.Error, OSError) as error:
-                log.warning("the lease cannot be renewed: %s", type(error).__name__)
-                await self._disconnect()
-                if time.monotonic() - last > self.seconds * 0.8:
-                    self.held.clear()
 
     async def _acquire(self) -> int:
         """The lock first, then the row: a row without its lock is a dead worker's."""
@@ -62,15 +75,18 @@ class Lease:
         await workers.insert(
             connection, self.worker, lock, self.version, self.agents, asdict(self.identity)
         )
+        self.last_beat = time.monotonic()
         self.held.set()
         return lock
 
     async def _beat(self, lock: int) -> None:
+        begun = time.monotonic()
         async with asyncio.timeout(self.seconds / 2):
             connection = self.connection or await self._reconnect(lock)
             alive = await workers.beat(connection, self.worker)
         if not alive:
             raise GivenUp(f"{self.worker} has been given up")
+        self.last_beat = begun
 
     async def _reconnect(self, lock: int) -> Connection:
         connection = await self._connect()

@@ -13,7 +13,7 @@ from app.tools.agent import Agent
 from app.tools.declare import Tool
 
 # Attempts that ended without a result, as they stand in a call's history.
-FAILED = ("raised", "timed_out", "still_running")
+FAILED = ("raised", "timed_out", "still_running", "did_not_happen")
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Call:
 
 async def load(run: str, turn: int, index: int) -> Call:
     at = bench()
-    found = await at.write(lambda c: calls.load(c, run, turn, index))
+    found = await at.store(lambda c: calls.load(c, run, turn, index))
     agent = at.registry.agent(found["agent"])
     return Call(found, agent, None if agent is None else agent.tool(found["tool"]))
 
@@ -84,7 +84,7 @@ async def load(run: str, turn: int, index: int) -> Call:
 async def start(call: Call, intent: Intent, attempt: int) -> str:
     """'ok' once the intent is committed; 'cancel' or 'moved' where the tool must not be called."""
     place = call.place(attempt)
-    verdict = await bench().write(lambda c: calls.start(c, place, intent))
+    verdict = await bench().store(lambda c: calls.start(c, place, intent))
     return execution().guard(verdict)
 
 
@@ -99,7 +99,7 @@ async def finish(
 ) -> None:
     place = call.place(attempt)
     outcome = Outcome(state, result, is_error=state != "succeeded", attempt_ended=ended)
-    verdict = await bench().write(lambda c: calls.finish(c, place, intent, outcome))
+    verdict = await bench().store(lambda c: calls.finish(c, place, intent, outcome))
     if verdict == "late":
         await bench().transact(lambda t: _settle_late(t, place, result))
         verdict = "fenced"
@@ -127,11 +127,11 @@ async def hold(
 ) -> None:
     place = call.place(attempt)
     wait = Hold(state, kind, question, evidence, seconds, ended)
-    verdict = await bench().write(lambda c: calls.hold(c, place, intent, wait))
+    verdict = await bench().store(lambda c: calls.hold(c, place, intent, wait))
     execution().guard(verdict)
 
 
 async def supersede_approval(call: Call) -> None:
     place = call.place(call.attempt)
-    verdict = await bench().write(lambda c: calls.supersede_approval(c, place))
+    verdict = await bench().store(lambda c: calls.supersede_approval(c, place))
     execution().guard(verdict)

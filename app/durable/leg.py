@@ -42,8 +42,8 @@ async def _carry(run: str, number: int) -> str:
                 continue
             case Park():
                 over = await park_step(run, number)
-            case HandOff(why, pause):
-                over = await hand_off_step(run, number, why, pause)
+            case HandOff(why):
+                over = await hand_off_step(run, number, why)
             case Finish(status):
                 over = await settle_step(run, at.turn, status, None, None)
             case Fail(failure):

@@ -13,6 +13,7 @@ from app.store.db import Row
 
 # Asked as a value, so that both branches are type-checked everywhere.
 LINUX = platform.system() == "Linux"
+HIDDEN = "hidden"
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,11 @@ def is_gone(worker: Row, me: Identity) -> bool:
     same_machine = bool(me.boot_id) and worker["boot_id"] == me.boot_id
     if not same_machine or worker["pid_namespace"] != me.pid_namespace:
         return False
-    return _started(worker["pid"]) != str(worker["process_started"])
+    return _started(worker["pid"]) not in (worker["process_started"], HIDDEN)
 
 
 async def is_proved_dead(worker: str) -> bool:
-    found = await bench().write(lambda c: workers.find(c, worker))
+    found = await bench().store(lambda c: workers.find(c, worker))
     return found is not None and is_gone(found, own_identity())
 
 
@@ -63,10 +64,21 @@ def _started(pid: int) -> str | None:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
-        return None
+        return HIDDEN if _exists(pid) else None
     # Field 22, counted behind the command's name, which may hold spaces and parentheses.
     fields = stat.rpartition(")")[2].split()
     return None if fields[0] in ("Z", "X") else fields[19]
+
+
+def _exists(pid: int) -> bool:
+    """Also where /proc hides the processes of others."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _ask(*command: str) -> str | None:

@@ -24,7 +24,6 @@ LIMITS = {
     "limit_tokens": "tokens",
     "limit_cost": "cost",
     "limit_seconds": "active seconds",
-    "limit_calls": "tool calls",
 }
 
 
@@ -34,15 +33,15 @@ async def model_step(run: str, turn: int, continuing: bool) -> Output:
     at, me = bench(), execution()
     await at.may_begin()
     definition = me.facts["definition"]
-    verdict = await at.write(
+    verdict = await at.store(
         lambda c: turns.begin(
             c, run, me.fence, turn, at.worker, _asked(definition), take_messages=not continuing
         )
     )
     match me.guard(verdict):
         case "answered":
-            stored = await at.write(lambda c: turns.stored(c, run, turn))
-            return _answered(turn, stored["stop_reason"], len(stored["calls"]))
+            stored = await at.store(lambda c: turns.stored(c, run, turn))
+            return await _answered(turn, stored["stop_reason"], len(stored["calls"]))
         case "cancel":
             return {"turn": turn, "outcome": "cancel"}
         case "call":
@@ -55,7 +54,7 @@ async def model_step(run: str, turn: int, continuing: bool) -> Output:
 
 async def _call(run: str, turn: int, definition: Output) -> Output:
     at, me = bench(), execution()
-    history = await at.write(lambda c: turns.history(c, run))
+    history = await at.store(lambda c: turns.history(c, run))
     request = _request(definition, history)
     try:
         answer = await at.bodies.run(run, me.fence, at.model.answer(request))
@@ -66,7 +65,7 @@ async def _call(run: str, turn: int, definition: Output) -> Output:
     match answer:
         case ModelAnswer():
             calls = await _record(run, turn, answer)
-            return _answered(turn, answer.stop_reason, calls)
+            return await _answered(turn, answer.stop_reason, calls)
         case ModelFailure():
             return await _fail(run, turn, answer, history[-1]["model_failures"] + 1)
 
@@ -77,7 +76,7 @@ async def _record(run: str, turn: int, answer: ModelAnswer) -> int:
     asked_for = [block for block in answer.content if block.get("type") == "tool_use"]
     if answer.stop_reason != "tool_use":
         asked_for = []
-    verdict = await bench().write(
+    verdict = await bench().store(
         lambda c: turns.finish(
             c,
             run,
@@ -95,8 +94,10 @@ async def _record(run: str, turn: int, answer: ModelAnswer) -> int:
     return len(asked_for)
 
 
-def _answered(turn: int, stop_reason: str, calls: int) -> Output:
+async def _answered(turn: int, stop_reason: str, calls: int) -> Output:
     """Small: the journal refers to the answer, our tables hold it."""
+    if calls and await _asks_too_much():
+        return _failed(turn, "limit_calls", "This turn's calls exceed the limit; none was run.")
     return {
         "turn": turn,
         "outcome": "answered",
@@ -106,9 +107,18 @@ def _answered(turn: int, stop_reason: str, calls: int) -> Output:
     }
 
 
+async def _asks_too_much() -> bool:
+    me = execution()
+    limit = me.facts["limits"]["calls"]
+    if limit is None:
+        return False
+    made = await bench().store(lambda c: turns.calls_made(c, me.run))
+    return bool(made > limit)
+
+
 async def _fail(run: str, turn: int, failure: ModelFailure, failures: int) -> Output:
     at = bench()
-    pause = max(_back_off(run, turn, failures), failure.retry_after or 0.0)
+    pause = _back_off(run, turn, failures) + (failure.retry_after or 0.0)
     if failure.verdict == "retry" and failures < at.model_attempts and pause <= LONGEST_WAIT:
         await _record_failure(run, turn, failure, pause)
         return {"turn": turn, "outcome": "backing_off", "draining": at.draining.is_set()}
@@ -120,7 +130,7 @@ async def _record_failure(
     run: str, turn: int, failure: ModelFailure, retry_seconds: float | None
 ) -> None:
     me = execution()
-    verdict = await bench().write(
+    verdict = await bench().store(
         lambda c: turns.fail(
             c,
             run,
@@ -202,4 +212,5 @@ def _told(run: Row) -> ToldRun:
             for turn in run["turns"] or ()
         ),
         messages=messages,
+        cancelled=run["cancelled"],
     )

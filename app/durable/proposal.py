@@ -1,6 +1,6 @@
 """Before a call's first start: what is decided once, and what needs a person."""
 
-from app.domain.canonical import digest, encode
+from app.domain.canonical import digest, readable
 from app.durable import ledger
 from app.durable.context import context_for, log_failure, within
 from app.durable.ledger import Call
@@ -9,6 +9,11 @@ from app.tools.context import ToolContext
 from app.tools.declare import Tool
 from app.tools.errors import InvalidArguments
 from app.tools.outcomes import ToolError
+
+SECRET_IN_ARGUMENTS = (
+    "The before hook put a secret into the arguments, which are stored and shown; "
+    "read it in the tool instead."
+)
 
 
 async def propose(call: Call) -> Intent | None:
@@ -26,6 +31,9 @@ async def propose(call: Call) -> Intent | None:
     except Exception as error:  # noqa: BLE001 - it is the hook's
         log_failure(ctx, f"the before hook of {call.tool.name} failed", error)
         await refuse(call, "hook_failed", f"{call.tool.name} could not be prepared: {_name(error)}")
+        return None
+    if ctx.redact_json(arguments) != arguments:
+        await refuse(call, "secret_in_arguments", SECRET_IN_ARGUMENTS)
         return None
     asked = await _needs_person(call, call.tool, ctx, arguments)
     intent = Intent(
@@ -80,13 +88,23 @@ async def may_run(call: Call, tool: Tool) -> bool:
     if call.row["approval"] != "always" or call.attempt > 0:
         return True
     evidence = await read_evidence(tool, context_for(call, tool, attempt=0), call.arguments)
-    shown = call.row["shown"]
+    shown, changed = call.row["shown"], ""
     if call.row["allowed"] and evidence == shown:
         return True
-    await ledger.supersede_approval(call)
-    changed = f" Since it was allowed, {encode(shown)} has become {encode(evidence)}."
+    if call.row["allowed"]:
+        changed = f" Since it was allowed, {readable(shown)} has become {readable(evidence)}."
+        await ledger.supersede_approval(call)
     await ask(call, tool, call.intent(tool), evidence, changed)
     return False
+
+
+def unfit(call: Call, tool: Tool) -> str | None:
+    """Why the tool no longer takes the recorded arguments, if that is so after a deploy."""
+    try:
+        tool.parse(call.arguments)
+    except InvalidArguments as error:
+        return str(error)
+    return None
 
 
 async def refuse(call: Call, error: str, detail: str) -> None:

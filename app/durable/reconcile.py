@@ -1,12 +1,10 @@
 """Asking the outside world whether an interrupted call happened."""
 
-from app.domain.canonical import encode, scrub
 from app.domain.replay import Finding
-from app.durable.attempt import LARGEST_RESULT
 from app.durable.context import context_for, log_failure, within
 from app.durable.ledger import Call
+from app.durable.results import fit
 from app.tools.declare import Tool
-from app.tools.errors import UnencodableResult
 from app.tools.outcomes import CannotTell, DidNotHappen, Happened
 
 
@@ -24,13 +22,4 @@ async def ask_world(call: Call, tool: Tool, attempt: int) -> tuple[Finding, obje
         case CannotTell():
             return Finding.CANNOT_TELL, None
         case Happened(value):
-            try:
-                result = scrub(ctx.redact_json(tool.encode_result(value)))
-            except UnencodableResult as error:
-                return Finding.HAPPENED, {
-                    "error": "result_unencodable",
-                    "detail": ctx.redact(str(error)),
-                }
-            if len(encode(result)) > LARGEST_RESULT:
-                return Finding.HAPPENED, {"error": "result_too_large", "bytes": len(encode(result))}
-            return Finding.HAPPENED, result
+            return Finding.HAPPENED, fit(tool, ctx, value)[0]

@@ -5,7 +5,7 @@ from typing import Any
 from app.domain.canonical import canonical_json
 from app.errors import AlreadyResolved, NotFound
 from app.services import views_parts
-from app.services.context import Caller, Services
+from app.services.context import Caller, Services, refuse_large
 from app.store import calls
 
 
@@ -13,6 +13,7 @@ async def settle(
     services: Services, call: str, said: dict[str, Any], caller: Caller
 ) -> dict[str, Any]:
     """Changes the ledger and lifts the guard on the tool; starts no attempt."""
+    refuse_large(said)
     async with services.database.transaction() as transaction:
         answer = await calls.settle(
             transaction.connection, call, canonical_json(said), caller.actor

@@ -1,8 +1,12 @@
 """What every use case works with."""
 
 from dataclasses import dataclass
+from typing import Any
 
+from app.domain.canonical import readable
 from app.durable.enqueue import Legs
+from app.durable.results import LARGEST_BYTES
+from app.errors import FieldError, Invalid
 from app.store.db import Database
 from app.store.notify import Notifier
 
@@ -12,6 +16,13 @@ class Services:
     database: Database
     legs: Legs
     notifier: Notifier
+
+
+def refuse_large(said: dict[str, Any]) -> None:
+    """What a person says that a call returned goes to the model as if the tool had said it."""
+    if len(readable(said.get("result")).encode()) > LARGEST_BYTES:
+        problem = FieldError("result", f"must be at most {LARGEST_BYTES} bytes")
+        raise Invalid("The result is too large.", errors=[problem])
 
 
 @dataclass(frozen=True)

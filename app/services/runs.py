@@ -60,8 +60,7 @@ async def submit(
             )
         session = submission.session or new_session_id()
         await runs.make_work(connection, session, submission.target)
-        await runs.lock_work(connection, session, submission.target)
-        active = await runs.active(connection, session, submission.target)
+        active = await _lock_all(connection, session, submission)
         existing = await _make_way(services, transaction, submission, active, caller)
         if existing is not None:
             if key is not None:
@@ -70,9 +69,22 @@ async def submit(
         held = bool(await runs.active(connection, session, submission.target))
         await _insert(connection, run, session, submission, agent, held=held)
         if not held:
-            await services.legs.enqueue(transaction, run, 1, submission.priority)
+            await services.legs.enqueue(transaction, run, 1)
     services.notifier.tell(run)
     return Submitted(run)
+
+
+async def _lock_all(connection: Connection, session: str, submission: Submission) -> list[Row]:
+    """The runs in the way, with all that they and this one work on locked."""
+    target = submission.target
+    superseded: list[Row] = []
+    if submission.on_busy == "supersede":
+        superseded = await runs.active(connection, session, target)
+    for name in sorted({session, *(run["session"] for run in superseded)}):
+        await runs.lock_session(connection, name)
+    for name in sorted({target, *(run["target"] for run in superseded)} - {None}):
+        await runs.lock_target(connection, name)
+    return await runs.active(connection, session, target)
 
 
 def _replayed(first: Row, fingerprint: str) -> Submitted:
@@ -103,6 +115,8 @@ async def _make_way(
         )
     for run in active:
         await _cancel(services, transaction, run["id"], caller, "superseded")
+    for run in active:
+        await release(services, transaction, {"session": run["session"], "target": run["target"]})
     return None
 
 
@@ -179,10 +193,10 @@ async def _cancel(
     # Something may still be acting: the run's own leg finds out, and settles from the ledger.
     await runs.ask_cancel(connection, run)
     if found["status"] == "waiting":
-        await services.legs.enqueue(transaction, run, found["leg"], found["priority"])
+        await services.legs.enqueue(transaction, run, found["leg"])
 
 
 async def release(services: Services, transaction: Transaction, work: Row) -> None:
     """Lets go the runs that were held behind one that may just have ended."""
     for freed in await runs.release_held(transaction.connection, **work):
-        await services.legs.enqueue(transaction, freed["run"], freed["leg"], freed["priority"])
+        await services.legs.enqueue(transaction, freed["run"], freed["leg"])

@@ -5,7 +5,7 @@ from typing import Any
 from app.domain.canonical import canonical_json
 from app.errors import AlreadyResolved, NotFound, StaleArguments, WaitClosed
 from app.services import views_waits
-from app.services.context import Caller, Services
+from app.services.context import Caller, Services, refuse_large
 from app.store import waits
 
 
@@ -13,6 +13,7 @@ async def resolve(
     services: Services, wait: str, said: dict[str, Any], caller: Caller, on_behalf_of: str | None
 ) -> dict[str, Any]:
     """First resolution wins: the same again is answered with the first, another is refused."""
+    refuse_large(said)
     arguments_hash = said.pop("arguments_hash", None)
     async with services.database.transaction() as transaction:
         answer = await waits.resolve(

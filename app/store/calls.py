@@ -59,8 +59,10 @@ async def load(connection: Connection, run: str, turn: int, index: int) -> Row:
                exists (select from perdure.waits w
                        where w.call = c.id and w.state = 'open') as held,
                exists (select from perdure.calls u
-                       where u.tool = c.tool and u.state = 'outcome_unknown' and not u.skipped
-                         and u.id <> c.id
+                       where u.tool = c.tool and u.id <> c.id
+                         and (u.state = 'outcome_unknown' and not u.skipped
+                              or u.state = 'started' and u.replay = 'at_most_once'
+                                 and u.run = c.run and u.fence < r.fence)
                          and (u.root = r.root or u.session = r.session)) as guarded
            from perdure.calls c join perdure.runs r on r.id = c.run
            left join perdure.waits allowed

@@ -8,7 +8,7 @@ from typing import Any, LiteralString, Self
 import psycopg
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Engine, TextClause, create_engine, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 Connection = psycopg.AsyncConnection[Any]
@@ -38,6 +38,12 @@ async def call(connection: Connection, function: LiteralString, **values: object
     found = await row(connection, calling(function, values), **values)
     assert found is not None
     return found
+
+
+def allow_idle(seconds: float) -> TextClause:
+    """For this transaction; 0 takes the limit away."""
+    setting = "select set_config('idle_in_transaction_session_timeout', :limit, true)"
+    return text(setting).bindparams(limit=f"{int(seconds * 1000)}ms")
 
 
 def calling(function: LiteralString, values: Mapping[str, object]) -> Any:  # noqa: ANN401 - a Query

@@ -21,12 +21,3 @@ def is_unavailable(error: BaseException) -> bool:
     if isinstance(error, exc.DBAPIError):
         return error.connection_invalidated or isinstance(error.orig, _REFUSALS)
     return isinstance(error, (*_REFUSALS, exc.TimeoutError, TimeoutError, ConnectionError))
-
-
-def is_lost_connection(error: BaseException) -> bool:
-    """Whether it was the connection that went, whatever was being done over it."""
-    if isinstance(error, exc.DBAPIError):
-        return error.orig is not None and is_lost_connection(error.orig)
-    if not isinstance(error, psycopg.OperationalError):
-        return False
-    return error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))

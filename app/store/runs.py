@@ -22,19 +22,27 @@ async def make_work(connection: Connection, session: str, target: str | None) ->
         )
 
 
-async def lock_work(connection: Connection, session: str, target: str | None) -> None:
-    """The session's and the target's row: first in the lock order."""
+async def lock_session(connection: Connection, session: str) -> None:
     await row(
         connection,
         "select id from perdure.sessions where id = %(id)s for no key update",
         id=session,
     )
+
+
+async def lock_target(connection: Connection, target: str) -> None:
+    await row(
+        connection,
+        "select name from perdure.targets where name = %(name)s for no key update",
+        name=target,
+    )
+
+
+async def lock_work(connection: Connection, session: str, target: str | None) -> None:
+    """The session's and the target's row: first in the lock order, sessions before targets."""
+    await lock_session(connection, session)
     if target is not None:
-        await row(
-            connection,
-            "select name from perdure.targets where name = %(name)s for no key update",
-            name=target,
-        )
+        await lock_target(connection, target)
 
 
 async def lock_work_of(connection: Connection, run: str) -> Row | None:
@@ -51,7 +59,7 @@ async def active(connection: Connection, session: str, target: str | None) -> li
     """Runs that hold the session or the target, oldest first."""
     return await rows(
         connection,
-        """select id, status from perdure.runs
+        """select id, status, session, target from perdure.runs
            where finished_at is null and (session = %(session)s or target = %(target)s)
            order by place""",
         session=session,
@@ -74,9 +82,11 @@ async def insert(connection: Connection, run: dict[str, Any], *, held: bool) -> 
     )
 
 
-async def take(connection: Connection, run: str, leg: int, worker: str) -> tuple[str, int]:
+async def take(
+    connection: Connection, run: str, leg: int, worker: str, execution: str
+) -> tuple[str, int]:
     """('taken', fence), or why not: 'moved' or 'dead'."""
-    found = await call(connection, "take_run", run=run, leg=leg, worker=worker)
+    found = await call(connection, "take_run", run=run, leg=leg, worker=worker, execution=execution)
     return found["verdict"], found["fence"] or 0
 
 
@@ -106,7 +116,8 @@ async def facts(connection: Connection, run: str) -> Row:
     """What does not change while a leg runs."""
     found = await row(
         connection,
-        """select r.id, r.session, r.root, r.agent, r.agent_version, v.definition
+        """select r.id, r.session, r.root, r.agent, r.agent_version, r.limits,
+               r.status = 'cancelling' as cancelling, v.definition
            from perdure.runs r
            join perdure.agent_versions v on v.agent = r.agent and v.version = r.agent_version
            where r.id = %(run)s""",
@@ -156,10 +167,15 @@ async def release_held(connection: Connection, session: str, target: str | None)
     )
 
 
+async def priority(connection: Connection, run: str) -> int:
+    found = await row(connection, "select priority from perdure.runs where id = %(run)s", run=run)
+    return 0 if found is None else int(found["priority"])
+
+
 async def lock(connection: Connection, run: str) -> Row | None:
     return await row(
         connection,
-        """select status, leg, priority, finished_at is not null as finished
+        """select status, leg, finished_at is not null as finished
            from perdure.runs where id = %(run)s for no key update""",
         run=run,
     )

@@ -100,6 +100,14 @@ async def fail(
     )
 
 
+async def calls_made(connection: Connection, run: str) -> int:
+    """All calls that the run's turns have asked for."""
+    found = await row(
+        connection, "select count(*) as calls from perdure.calls where run = %(run)s", run=run
+    )
+    return 0 if found is None else int(found["calls"])
+
+
 async def stored(connection: Connection, run: str, turn: int) -> Row:
     """A finished turn: {stop_reason, content, calls: [{tool, state, result}]}."""
     found = await row(
@@ -120,7 +128,7 @@ async def history(connection: Connection, run: str) -> list[Row]:
     """The session's runs up to this one, oldest first, with all that was said."""
     return await rows(
         connection,
-        """select x.id, x.input, x.model_failures, (
+        """select x.id, x.input, x.model_failures, x.status = 'cancelled' as cancelled, (
                select json_agg(json_build_object(
                    'number', t.number, 'stop_reason', t.stop_reason, 'content', t.content,
                    'calls', perdure.told_calls(t)) order by t.number)

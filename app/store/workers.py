@@ -27,6 +27,18 @@ async def try_lock(connection: Connection, space: int, number: int) -> bool:
     return found is not None and bool(found["locked"])
 
 
+async def is_janitor(connection: Connection, backend: int) -> bool:
+    """Whether that session still holds the janitor's lock."""
+    found = await row(
+        connection,
+        """select from pg_locks where locktype = 'advisory' and granted and pid = %(backend)s
+               and classid = %(space)s and objid = 0 and objsubid = 2""",
+        backend=backend,
+        space=JANITOR,
+    )
+    return found is not None
+
+
 async def insert(
     connection: Connection,
     worker: str,
@@ -67,10 +79,11 @@ async def find(connection: Connection, worker: str) -> Row | None:
 
 
 async def without_lease(connection: Connection) -> list[Row]:
-    """Workers that should live and hold no lock; `young`: the database has only just started."""
+    """Workers that should live and hold no lock; `age`: seconds since the database started."""
     return await rows(
         connection,
-        """select w.*, clock_timestamp() - pg_postmaster_start_time() < interval '10 s' as young
+        """select w.*,
+               extract(epoch from clock_timestamp() - pg_postmaster_start_time())::float as age
            from perdure.workers w
            where w.dead_at is null and w.lock not in (select perdure.leases())""",
     )

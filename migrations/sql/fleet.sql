@@ -54,6 +54,7 @@ begin
         return null;
     end if;
     update perdure.runs set breaches = r.breaches + 1, leg = r.leg + 1, fence = r.fence + 1, owner = null,
+        active_seconds = perdure.active_seconds(r), active_since = null,
         status = case when status = 'cancelling' then status else 'queued' end
     where id = p_run;
     perform perdure.tell(p_run, array['run.handed_off'], array[json_build_object('leg', p_leg, 'why', p_why)]);

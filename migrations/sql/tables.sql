@@ -84,6 +84,7 @@ create table perdure.runs (
     legs_started integer not null default 0,
     attempt integer not null default 0,
     owner text,
+    execution text,
     fence bigint not null default 0,
     seq bigint not null default 0,
     turns integer not null default 0,
@@ -164,6 +165,7 @@ create table perdure.calls (
     check (state not in ('started', 'succeeded', 'outcome_unknown') or (arguments is not null and replay is not null)),
     check (state not in ('succeeded', 'failed', 'denied', 'expired', 'cancelled') or finished_at is not null)
 );
+create index calls_untold on perdure.calls (session) where state = 'outcome_unknown' and not told_unknown;
 create index calls_unknown on perdure.calls (tool, root, session) where state = 'outcome_unknown' and not skipped;
 
 create table perdure.waits (

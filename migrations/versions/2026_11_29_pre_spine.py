@@ -8,12 +8,13 @@ revision = "0001"
 down_revision = None
 
 SQL = Path(__file__).parent.parent / "sql"
+FILES = ("tables", "events", "legs", "endings", "turns", "ledger", "waits", "fleet")
 
 
 def upgrade() -> None:
     op.execute("set local lock_timeout = '5s'")
     connection = op.get_bind()
-    for name in ("tables", "transitions", "ledger", "fleet"):
+    for name in FILES:
         connection.exec_driver_sql(
             (SQL / f"{name}.sql").read_text(), execution_options={"no_parameters": True}
         )

@@ -1,5 +1,6 @@
 """A run, moved by hand through the transitions that a worker's leg would make."""
 
+import itertools
 from decimal import Decimal
 from typing import Any
 
@@ -30,6 +31,7 @@ class Stage:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self.executions = itertools.count(1)
 
     async def submit(self, *, held: bool = False, **values: Any) -> str:
         run = str(values.get("id") or new_run_id())
@@ -71,7 +73,8 @@ class Stage:
         """Begins an execution of the run's leg; answers its fence."""
         await self.worker(worker)
         leg = (await self.run(run))["leg"]
-        verdict, fence = await runs.take(self.connection, run, leg, worker)
+        name = f"{worker}/{next(self.executions)}"
+        verdict, fence = await runs.take(self.connection, run, leg, worker, name)
         assert verdict == "taken"
         return fence
 
@@ -169,6 +172,12 @@ class Stage:
 
     async def end(self, run: str, fence: int | None, status: str, **more: Any) -> str:
         return await runs.end(self.connection, run, fence, status, **more)
+
+    async def cancel(self, run: str, fence: int | None) -> str:
+        """As a leg ends it that was asked to; without a fence, as the request does."""
+        if fence is not None:
+            await runs.ask_cancel(self.connection, run)
+        return await self.end(run, fence, "cancelled")
 
     async def resolve(
         self, wait: str, resolution: str, arguments_hash: str | None = None, by: str = "ann"

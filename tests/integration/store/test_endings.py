@@ -46,6 +46,14 @@ async def test_an_ending_under_an_old_fence_is_refused(stage: Stage) -> None:
     assert (await stage.run(run))["finished_at"] is None
 
 
+async def test_a_leg_cancels_only_what_it_was_asked_to_cancel(stage: Stage) -> None:
+    run = await stage.submit()
+    fence = await stage.take(run)
+
+    assert await stage.end(run, fence, "cancelled") == "not_cancelled"
+    assert (await stage.run(run))["status"] == "running"
+
+
 @pytest.mark.parametrize("status", ["succeeded", "failed"])
 async def test_a_run_that_is_being_cancelled_ends_as_cancelled(stage: Stage, status: str) -> None:
     run = await stage.submit()
@@ -75,7 +83,10 @@ async def test_messages_that_a_run_did_not_live_to_see_are_told_as_undelivered(
     message = await say(stage, run)
     assert await stage.begin(run, fence) == "call"  # the turn has it, but never delivered it
 
-    assert await stage.end(run, fence, status, reason="model_error") == "ended"
+    if status == "cancelled":
+        assert await stage.cancel(run, fence) == "ended"
+    else:
+        assert await stage.end(run, fence, status, reason="model_error") == "ended"
 
     found = await stage.one("select * from perdure.messages where id = %(id)s", id=message)
     assert (found["state"], found["turn"]) == ("undelivered", None)
@@ -90,7 +101,10 @@ async def test_a_run_does_not_end_while_a_call_may_be_acting(
     run, own, call = await stage.calling()
     assert await stage.start(stage.place(run, own, call)) == "ok"
 
-    assert await stage.end(run, own if fence else None, status) == "acting"
+    if status == "cancelled":
+        assert await stage.cancel(run, own if fence else None) == "acting"
+    else:
+        assert await stage.end(run, own if fence else None, status) == "acting"
     assert (await stage.call(call))["state"] == "started"
 
 
@@ -101,7 +115,7 @@ async def test_what_has_not_begun_is_cancelled_with_the_run(
     run, own, call = await stage.calling("pay", "pay")
     wait = await stage.ask(run, own, call)
 
-    assert await stage.end(run, own if fence else None, "cancelled") == "ended"
+    assert await stage.cancel(run, own if fence else None) == "ended"
 
     assert (await stage.wait(wait))["state"] == "cancelled"
     states = [(await stage.call(call[:-1] + index))["state"] for index in "01"]
@@ -120,14 +134,15 @@ async def between_attempts(stage: Stage, replay: str, outcome: str) -> tuple[str
     return run, fence, call
 
 
-@pytest.mark.parametrize("outcome", ["raised", "timed_out", "still_running"])
+@pytest.mark.parametrize("replay", ["idempotent", "at_most_once"])
+@pytest.mark.parametrize("outcome", ["raised", "timed_out", "still_running", "interrupted"])
 async def test_an_attempt_that_may_have_had_its_effect_is_unknown_when_the_run_is_cancelled(
-    stage: Stage, outcome: str
+    stage: Stage, replay: str, outcome: str
 ) -> None:
     """Running it again under its key would have been right; calling it "not run" is not."""
-    run, fence, call = await between_attempts(stage, "idempotent", outcome)
+    run, fence, call = await between_attempts(stage, replay, outcome)
 
-    assert await stage.end(run, fence, "cancelled") == "ended"
+    assert await stage.cancel(run, fence) == "ended"
 
     found = await stage.call(call)
     assert (found["state"], found["is_error"]) == ("outcome_unknown", True)
@@ -140,7 +155,8 @@ async def test_an_attempt_that_may_have_had_its_effect_is_unknown_when_the_run_i
         ("read_only", "raised"),
         ("transactional", "raised"),
         ("idempotent", "not_called"),
-        ("at_most_once", "interrupted"),  # only after it was found not to have happened
+        ("at_most_once", "did_not_happen"),
+        ("idempotent", "did_not_happen"),
     ],
 )
 async def test_an_attempt_without_an_effect_is_cancelled_with_the_run(
@@ -148,7 +164,7 @@ async def test_an_attempt_without_an_effect_is_cancelled_with_the_run(
 ) -> None:
     run, fence, call = await between_attempts(stage, replay, outcome)
 
-    assert await stage.end(run, fence, "cancelled") == "ended"
+    assert await stage.cancel(run, fence) == "ended"
     assert (await stage.call(call))["state"] == "cancelled"
 
 
@@ -181,7 +197,7 @@ async def test_the_next_run_is_let_go_when_the_holder_has_ended(stage: Stage, sh
     await stage.end(holder, None, "cancelled")
 
     freed = await runs.release_held(stage.connection, **work)
-    assert freed == [{"run": second, "leg": 1, "priority": 0}]
+    assert freed == [{"run": second, "leg": 1}]
     assert [(await stage.run(run))["held"] for run in (second, third)] == [False, True]
     assert await runs.release_held(stage.connection, **work) == []
 

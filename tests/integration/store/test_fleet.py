@@ -4,7 +4,7 @@ import pytest
 
 from app.domain.ids import new_session_id
 from app.store import runs, workers
-from tests.integration.store.stage import ALLOW, HAPPENED, Stage
+from tests.integration.store.stage import ALLOW, HAPPENED, Stage, intent
 
 
 async def stranded(stage: Stage, run: str) -> str | None:
@@ -182,7 +182,7 @@ async def test_progress_forgives_earlier_breaches(stage: Stage, progress: str) -
     call = f"call_{run[4:]}_1_0"
     if progress == "call":
         await stage.do("update perdure.runs set breaches = 2 where id = %(run)s", run=run)
-        await stage.finish(stage.place(run, fence, call))
+        await stage.finish(stage.place(run, fence, call), what=intent("read_only"))
     if progress == "park":
         await stage.do("update perdure.runs set breaches = 2 where id = %(run)s", run=run)
         await stage.ask(run, fence, call)

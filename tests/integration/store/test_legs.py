@@ -29,6 +29,16 @@ async def test_a_second_execution_of_a_leg_is_an_attempt_under_a_higher_fence(st
     assert await stage.told(run) == ["run.queued", "run.started", "run.resumed"]
 
 
+async def test_taking_sent_twice_is_one_execution(stage: Stage) -> None:
+    run = await stage.submit()
+    await stage.worker("w1")
+    first = await runs.take(stage.connection, run, 1, "w1", "w1/x")
+
+    assert await runs.take(stage.connection, run, 1, "w1", "w1/x") == first
+    assert (await stage.run(run))["attempt"] == 1
+    assert await stage.told(run) == ["run.queued", "run.started"]
+
+
 async def test_an_execution_by_another_worker_is_a_takeover_that_names_the_first(
     stage: Stage,
 ) -> None:
@@ -49,8 +59,8 @@ async def test_a_dead_worker_takes_nothing(stage: Stage) -> None:
     await stage.worker("gone")
     await workers.give_up(stage.connection, "gone", "lease_lost")
 
-    assert await runs.take(stage.connection, run, 1, "gone") == ("dead", 0)
-    assert await runs.take(stage.connection, run, 1, "nobody") == ("dead", 0)
+    assert await runs.take(stage.connection, run, 1, "gone", "x") == ("dead", 0)
+    assert await runs.take(stage.connection, run, 1, "nobody", "x") == ("dead", 0)
     assert (await stage.run(run))["fence"] == 0
 
 
@@ -59,7 +69,7 @@ async def test_a_leg_that_is_not_the_runs_takes_nothing(stage: Stage, leg: int) 
     run = await stage.submit()
     await stage.worker("w1")
 
-    assert await runs.take(stage.connection, run, leg, "w1") == ("moved", 0)
+    assert await runs.take(stage.connection, run, leg, "w1", "x") == ("moved", 0)
     assert await stage.told(run) == ["run.queued"]
 
 
@@ -77,7 +87,7 @@ async def test_a_run_that_is_not_to_move_is_not_taken(stage: Stage, state: str) 
 
     leg = (await stage.run(run))["leg"]
     asked = "run_nobody" if state == "missing" else run
-    assert await runs.take(stage.connection, asked, leg, "w1") == ("moved", 0)
+    assert await runs.take(stage.connection, asked, leg, "w1", "x") == ("moved", 0)
 
 
 async def test_a_cancelling_run_is_taken_to_be_settled(stage: Stage) -> None:

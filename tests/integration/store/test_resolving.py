@@ -113,7 +113,7 @@ async def test_a_closed_wait_takes_no_answer(stage: Stage, closed: str) -> None:
     run, fence, call = await stage.calling()
     wait = await stage.ask(run, fence, call)
     if closed == "cancelled":
-        await stage.end(run, fence, "cancelled")
+        await stage.cancel(run, fence)
     else:
         await stage.resolve(wait, ALLOW)
         await calls.supersede_approval(stage.connection, stage.place(run, fence, call))

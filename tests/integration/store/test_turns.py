@@ -121,8 +121,6 @@ async def test_an_answer_to_a_cancelled_run_is_kept_for_the_record(stage: Stage)
         ({"tokens": 16}, "call"),
         ({"cost_usd": "0.001"}, "limit_cost"),
         ({"cost_usd": "0.0011"}, "call"),
-        ({"calls": 1}, "limit_calls"),
-        ({"calls": 2}, "call"),
         ({"seconds": 0.000001}, "limit_seconds"),
         ({}, "call"),
     ],

@@ -114,7 +114,6 @@ def test_calls_run_in_the_order_of_their_index(
 PRECEDENCE: list[tuple[str, dict[str, object], Action]] = [
     ("failure", {"failure": BROKE}, Fail(BROKE)),
     ("cancel", {"cancelling": True}, Finish("cancelled")),
-    ("no agent", {"at_home": False}, HandOff("no such agent here", 5.0)),
     ("back-off", {"backing_off": True}, Park()),
     ("final", {"stop_reason": "tool_use", "calls": (DONE,), "final": True}, Finish("succeeded")),
     ("drain", {"draining": True}, HandOff("drain")),
@@ -148,17 +147,6 @@ def test_a_failure_ends_the_run_wherever_it_stands(
     at = Position(turn=4, stop_reason=stop_reason, calls=calls, failure=BROKE, cancelling=True)
 
     assert next_action(at) == Fail(BROKE)
-
-
-@pytest.mark.parametrize("calls", [(), (TODO,), (IN_DOUBT, TODO), (HELD,), (DONE,)])
-@pytest.mark.parametrize("stop_reason", ["tool_use", "end_turn"])
-def test_a_worker_without_the_agent_does_nothing_but_let_go(
-    stop_reason: str, calls: tuple[Phase, ...]
-) -> None:
-    action = next_action(replace(turn(stop_reason, *calls), at_home=False))
-
-    assert isinstance(action, HandOff)
-    assert action.pause > 0
 
 
 @pytest.mark.parametrize("draining", [False, True])

@@ -31,7 +31,6 @@ def looked(**found: Any) -> dict[str, Any]:
         "messages": False,
         "cancelling": False,
         "draining": False,
-        "at_home": True,
     } | found
 
 
@@ -69,7 +68,7 @@ def test_a_call_with_an_open_wait_is_held_whatever_its_state(state: str) -> None
 def test_a_position_is_read_as_the_step_found_it() -> None:
     said = dict.fromkeys(("messages", "cancelling", "draining", "backing_off"), True)
 
-    at = Position.read(looked(**said, at_home=False))
+    at = Position.read(looked(**said))
 
     assert at == Position(
         turn=2,
@@ -79,7 +78,6 @@ def test_a_position_is_read_as_the_step_found_it() -> None:
         cancelling=True,
         draining=True,
         backing_off=True,
-        at_home=False,
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from app.domain.transcript import (
     CACHE,
+    CANCELLED,
     NOT_RUN,
     UNKNOWN,
     Block,
@@ -179,6 +180,18 @@ def test_calls_that_a_cancel_ended_keep_their_result() -> None:
 
     assert [role for role, _ in roles] == ["user", "assistant", "user"]
     assert [block.get("tool_use_id") for block in roles[-1][1]] == ["a", "b", None]
+
+
+def test_a_request_that_was_cancelled_is_told_as_such() -> None:
+    stopped = ToldRun("hello", (calling(1, ToldCall("a", "cancelled", None)),), cancelled=True)
+
+    assert spoken(stopped, ToldRun("again"))[-1][1][1:] == [text(CANCELLED), text("again")]
+
+
+def test_a_request_that_was_cancelled_unanswered_is_not_told_at_all() -> None:
+    stopped = ToldRun("hello", messages={1: ["and"]}, cancelled=True)
+
+    assert spoken(stopped, ToldRun("again")) == [("user", [text("again")])]
 
 
 @pytest.mark.parametrize("stop_reason", ["max_tokens", "refusal", "model_context_window_exceeded"])

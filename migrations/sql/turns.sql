@@ -1,0 +1,156 @@
+-- The model's answers: an attempt is recorded before the call, the answer whole after it.
+
+-- The limit that forbids the run another turn, or null.
+create function perdure.limit_reached(r perdure.runs) returns text language sql stable as $$
+    select case
+        when r.turns >= (r.limits ->> 'turns')::integer then 'limit_turns'
+        when r.input_tokens + r.output_tokens >= (r.limits ->> 'tokens')::bigint then 'limit_tokens'
+        when r.cost_usd >= (r.limits ->> 'cost_usd')::numeric then 'limit_cost'
+        when perdure.active_seconds(r) >= (r.limits ->> 'seconds')::double precision then 'limit_seconds'
+        when r.deadline <= clock_timestamp() then 'deadline'
+    end
+$$;
+
+-- Before a model call: 'call', or why not: 'answered', 'cancel', 'fenced', or the limit that is reached.
+create function perdure.begin_turn(
+    p_run text, p_fence bigint, p_turn integer, p_worker text, p_model text, p_parameters jsonb,
+    p_prompt_hash text, p_tools_hash text, p_take_messages boolean
+) returns text language plpgsql as $$
+declare
+    r perdure.runs;
+    t perdure.turns;
+    reached text;
+begin
+    select * into r from perdure.runs where id = p_run for no key update;
+    select * into t from perdure.turns where run = p_run and number = p_turn;
+    if r.fence <> p_fence then
+        return 'fenced';
+    elsif t.finished_at is not null then
+        return 'answered';
+    elsif r.status = 'cancelling' then
+        return 'cancel';
+    end if;
+    reached := perdure.limit_reached(r);
+    if reached is not null then
+        return reached;
+    end if;
+    if t.run is null then
+        insert into perdure.turns (run, number, model, parameters, prompt_hash, tools_hash, worker, history)
+        values (p_run, p_turn, p_model, p_parameters, p_prompt_hash, p_tools_hash, p_worker,
+            perdure.open_attempt('[]', 1, p_worker, p_fence));
+        -- What the model has been told stays in the conversation, whatever is found out later.
+        update perdure.calls set told_unknown = true
+        where session = r.session and state = 'outcome_unknown' and not told_unknown;
+    elsif t.history #>> '{-1,ended_at}' is not null or (t.history #>> '{-1,fence}')::bigint <> p_fence then
+        if t.history #>> '{-1,ended_at}' is null then
+            update perdure.runs set model_calls = model_calls + 1, repaid_model_calls = repaid_model_calls + 1
+            where id = p_run;
+        end if;
+        update perdure.turns set attempts = t.attempts + 1, worker = p_worker, model = p_model,
+            parameters = p_parameters, prompt_hash = p_prompt_hash, tools_hash = p_tools_hash,
+            history = perdure.open_attempt(
+                perdure.close_attempt(t.history, 'interrupted'), t.attempts + 1, p_worker, p_fence)
+        where run = p_run and number = p_turn;
+    end if;
+    -- From here on a message belongs to this turn: it reaches the model with it or not at all.
+    if p_take_messages then
+        update perdure.messages set turn = p_turn where run = p_run and state = 'queued' and turn is null;
+    end if;
+    return 'call';
+end $$;
+
+-- The calls of a turn, with what the model is told of each.
+create function perdure.told_calls(t perdure.turns) returns json language sql stable as $$
+    select coalesce(json_agg(json_build_object('provider_id', c.provider_id, 'state', c.state,
+        'result', c.result, 'told_unknown', c.told_unknown) order by c.index), '[]')
+    from perdure.calls c where c.run = t.run and c.turn = t.number
+$$;
+
+-- Stores the model's answer with the calls it asks for.
+create function perdure.finish_turn(
+    p_run text, p_fence bigint, p_turn integer, p_model text, p_stop_reason text, p_content json, p_usage jsonb,
+    p_cost numeric, p_provider_ids text[], p_tools text[], p_inputs text[]
+) returns text language plpgsql as $$
+declare
+    r perdure.runs;
+    t perdure.turns;
+    types text[] := array['model.completed'];
+    data json[];
+    item record;
+begin
+    select * into r from perdure.runs where id = p_run for no key update;
+    if r.fence <> p_fence then
+        return 'fenced';
+    end if;
+    select * into t from perdure.turns where run = p_run and number = p_turn;
+    if t.finished_at is not null then
+        return 'ok';
+    end if;
+    update perdure.turns set model = p_model, stop_reason = p_stop_reason, content = p_content, usage = p_usage,
+        finished_at = now(), history = perdure.close_attempt(history, 'answered')
+    where run = p_run and number = p_turn;
+    update perdure.runs set turns = p_turn, model_failures = 0, breaches = 0, model_calls = model_calls + 1,
+        input_tokens = input_tokens + (p_usage ->> 'input_tokens')::bigint,
+        output_tokens = output_tokens + (p_usage ->> 'output_tokens')::bigint,
+        cache_read_tokens = cache_read_tokens + (p_usage ->> 'cache_read_tokens')::bigint,
+        cache_write_tokens = cache_write_tokens + (p_usage ->> 'cache_write_tokens')::bigint,
+        cost_usd = cost_usd + p_cost
+    where id = p_run;
+    data := array[json_build_object('turn', p_turn, 'model', p_model, 'stop_reason', p_stop_reason,
+        'usage', p_usage, 'attempt', t.attempts, 'worker', t.worker)];
+    for item in update perdure.messages set state = 'delivered'
+            where run = p_run and state = 'queued' and turn = p_turn returning id loop
+        types := types || 'message.delivered'::text;
+        data := data || json_build_object('message', item.id, 'turn', p_turn);
+    end loop;
+    for item in insert into perdure.calls (id, run, turn, index, root, session, provider_id, tool, proposed)
+            select 'call_' || substr(p_run, 5) || '_' || p_turn || '_' || n - 1, p_run, p_turn, n - 1,
+                r.root, r.session, provider_id, tool, input::json
+            from unnest(p_provider_ids, p_tools, p_inputs) with ordinality as asked (provider_id, tool, input, n)
+            returning id, tool, index loop
+        types := types || 'call.proposed'::text;
+        data := data || json_build_object('call', item.id, 'tool', item.tool, 'turn', p_turn, 'index', item.index);
+    end loop;
+    perform perdure.tell(p_run, types, data);
+    return 'ok';
+end $$;
+
+-- Records that a model call failed; with seconds, opens the timer that the next attempt waits for.
+create function perdure.fail_turn(
+    p_run text, p_fence bigint, p_turn integer, p_outcome text, p_detail text, p_maybe_paid boolean,
+    p_retry_seconds double precision
+) returns text language plpgsql as $$
+declare
+    r perdure.runs;
+    t perdure.turns;
+    due timestamptz := clock_timestamp() + make_interval(secs => p_retry_seconds);
+    wait text := perdure.new_id('wait');
+begin
+    select * into r from perdure.runs where id = p_run for no key update;
+    if r.fence <> p_fence then
+        return 'fenced';
+    end if;
+    select * into t from perdure.turns where run = p_run and number = p_turn;
+    if t.history #>> '{-1,ended_at}' is not null then
+        return 'ok';
+    end if;
+    update perdure.turns set history = perdure.close_attempt(history, p_outcome)
+    where run = p_run and number = p_turn;
+    update perdure.runs set model_failures = model_failures + (p_outcome <> 'cancelled')::integer,
+        model_calls = model_calls + p_maybe_paid::integer,
+        repaid_model_calls = repaid_model_calls + (p_maybe_paid and p_retry_seconds is not null)::integer
+    where id = p_run;
+    if p_outcome = 'cancelled' then
+        return 'ok';
+    elsif p_retry_seconds is null then
+        perform perdure.tell(p_run, array['model.failed'], array[json_build_object(
+            'turn', p_turn, 'attempt', t.attempts, 'error', p_outcome, 'detail', p_detail)]);
+        return 'ok';
+    end if;
+    insert into perdure.waits (id, run, kind, question, deadline)
+    values (wait, p_run, 'timer', 'when to ask the model again', due);
+    perform perdure.tell(p_run, array['model.retrying', 'wait.opened'], array[
+        json_build_object('turn', p_turn, 'attempt', t.attempts, 'error', p_outcome, 'detail', p_detail, 'due', due),
+        json_build_object('wait', wait, 'kind', 'timer', 'call', null, 'deadline', due)]);
+    return 'ok';
+end $$;
