@@ -4,7 +4,7 @@ from typing import Any
 
 from app import telemetry
 from app.domain.position import Phase
-from app.domain.replay import Verdict, after_crash
+from app.domain.replay import Verdict, after_crash, writes_intent
 from app.durable import ledger, proposal
 from app.durable.attempt import Attempt, finish_unknown
 from app.durable.execution import bench
@@ -47,11 +47,19 @@ async def _advance(call: Call) -> bool:
             return False
         return await Attempt.next(call, call.tool, intent).run()
     if call.tool is None:
-        await proposal.refuse(call, "tool_missing", proposal.missing(call))
+        await _without_tool(call)
         return False
     if not await proposal.may_run(call, call.tool):
         return False
     return await _run_recorded(call, call.tool)
+
+
+async def _without_tool(call: Call) -> None:
+    """The tool is gone since a deploy, and with it the means to find out what it did."""
+    if call.attempt > 0 and writes_intent(call.row["replay"]):
+        await finish_unknown(call, call.recorded_intent(), "tool_missing")
+    else:
+        await proposal.refuse(call, "tool_missing", proposal.missing(call))
 
 
 async def _run_recorded(call: Call, tool: Tool) -> bool:

@@ -12,6 +12,7 @@ from app.services.views_pages import Listing, instant, name
 from app.services.views_shapes import Json, moment, moment_of_json
 from app.store import views_fleet, views_runs
 from app.store.db import Connection, Row
+from app.store.views_pages import youngest
 
 LIMITS = ("turns", "tokens", "cost_usd", "seconds", "calls")
 # What stands or falls with the outcome's commit, or has no effect at all.
@@ -31,7 +32,9 @@ async def get_run(services: Services, run: str) -> Json:
 async def list_runs(services: Services, listing: Listing) -> Json:
     start = listing.start(instant, name)
     async with services.database.connection() as connection:
-        found = await views_runs.youngest(connection, listing.filters, start, listing.limit + 1)
+        found = await youngest(
+            connection, views_runs.PAGES, listing.filters, start, listing.limit + 1
+        )
         live = await _live_agents(connection, found)
     return listing.page(
         found, lambda run: shape(run, live), lambda run: (run["created_at"], run["id"])

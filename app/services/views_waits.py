@@ -6,6 +6,7 @@ from app.services.views_pages import Listing, instant, name
 from app.services.views_shapes import Json, moment
 from app.store import views_waits
 from app.store.db import Row
+from app.store.views_pages import youngest
 
 
 async def get_wait(services: Services, wait: str) -> Json:
@@ -19,7 +20,9 @@ async def get_wait(services: Services, wait: str) -> Json:
 async def list_waits(services: Services, listing: Listing) -> Json:
     start = listing.start(instant, name)
     async with services.database.connection() as connection:
-        found = await views_waits.youngest(connection, listing.filters, start, listing.limit + 1)
+        found = await youngest(
+            connection, views_waits.PAGES, listing.filters, start, listing.limit + 1
+        )
     return listing.page(found, shape, lambda wait: (wait["created_at"], wait["id"]))
 
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import LiteralString
 
-from app.store.db import Connection, Row, row, rows
+from app.store.db import Connection, Row, row
+from app.store.views_pages import View
 
 VIEW: LiteralString = """
 select run.*,
@@ -38,41 +39,20 @@ select run.*,
 from perdure.runs run
 """
 
-FILTERS: Mapping[str, LiteralString] = {
+CONDITIONS: Mapping[str, LiteralString] = {
     "status": "run.status = %(status)s",
     "agent": "run.agent = %(agent)s",
     "session": "run.session = %(session)s",
     "target": "run.target = %(target)s",
     "created_after": "run.created_at > %(created_after)s",
     "created_before": "run.created_at < %(created_before)s",
-    "start_at": "(run.created_at, run.id) < (%(start_at)s, %(start_id)s)",
 }
+
+PAGES = View(VIEW, "run", CONDITIONS)
 
 
 async def get(connection: Connection, run: str) -> Row | None:
     return await row(connection, " ".join((VIEW, "where run.id = %(run)s")), run=run)
-
-
-async def youngest(
-    connection: Connection,
-    filters: Mapping[str, object],
-    start: tuple[datetime, str] | None,
-    limit: int,
-) -> list[Row]:
-    """Runs that pass all of `filters` (names of FILTERS), after `start`, youngest first."""
-    values = dict(filters)
-    if start is not None:
-        values |= {"start_at": start[0], "start_id": start[1]}
-    conditions = [FILTERS[name] for name in values if name in FILTERS]
-    statement = " ".join(
-        (
-            VIEW,
-            "where",
-            " and ".join(conditions or ["true"]),
-            "order by run.created_at desc, run.id desc limit %(limit)s",
-        )
-    )
-    return await rows(connection, statement, **values, limit=limit)
 
 
 async def seq(connection: Connection, run: str) -> int | None:
