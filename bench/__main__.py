@@ -14,7 +14,7 @@ from rich.console import Console
 from app.cli.embedded import Cluster
 from bench import latency, load, machine, memory, size, turns
 from bench.report import Goal, Report
-from bench.service import Service, running
+from bench.service import Service, Stuck, running
 
 SHARED: dict[str, Callable[[Service], Report]] = {
     "turns": turns.measure,
@@ -69,4 +69,7 @@ def _cluster() -> Iterator[tuple[Cluster, Path]]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except Stuck as stuck:
+        sys.exit(f"Not measured: {stuck}")

@@ -88,8 +88,11 @@ def running(cluster: Cluster, name: str, logs: Path) -> Iterator[Service]:
         api = stack.enter_context(httpx.Client(base_url=urls["api"], timeout=30))
         model = stack.enter_context(httpx.Client(base_url=urls["model"], timeout=60))
         service = Service(database, api, model, worker)
-        until(lambda: _is_up(service), f"the service is up; see {logs}", START_SECONDS)
-        yield service
+        try:
+            until(partial(_is_up, service), "the service is up", START_SECONDS)
+            yield service
+        except Stuck as error:
+            raise Stuck(f"{error}\n{_tails(logs, name)}") from None
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,14 @@ def _run(command: str, environment: Mapping[str, str], log: Path) -> None:
             stderr=subprocess.STDOUT,
             check=True,
         )
+
+
+def _tails(logs: Path, name: str) -> str:
+    """What each process said last."""
+    found = {
+        log.stem: log.read_text(errors="replace") for log in sorted(logs.glob(f"{name}-*.log"))
+    }
+    return "\n".join(f"--- {stem}\n{text[-2000:]}" for stem, text in found.items())
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

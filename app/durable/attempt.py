@@ -99,9 +99,8 @@ class Attempt:
             case Verdict.AGAIN:
                 await self._again(pause(attempts), ended.how)
             case Verdict.RECONCILE:
-                over = ended.how is not End.STILL_RUNNING
                 cancelling = ended.how is End.CANCELLED
-                await self.reconcile(ended.how, attempts, over=over, cancelling=cancelling)
+                await self.reconcile(ended.how, attempts, over=ended.over, cancelling=cancelling)
             case other:
                 raise AssertionError(f"no body ends in {other}")
 

@@ -1,4 +1,4 @@
-"""Model calls and tool bodies in hand, so that a cancel or a takeover can reach them."""
+"""Model calls and tool bodies in hand, so that a cancel, a takeover or the clock can reach them."""
 
 import asyncio
 import threading
@@ -8,9 +8,20 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+# How long a body that was told to stop is waited for.
+STOPPING_SECONDS = 5.0
 
-class BodyCancelled(Exception):
-    """The body was stopped because its run was cancelled or now belongs to another execution."""
+
+class Stopped(Exception):
+    """The body was told to stop: its run was cancelled or taken over, or its time was up.
+
+    `over`: it is known to have ended, and can act no more.
+    """
+
+    def __init__(self, *, timed_out: bool, over: bool) -> None:
+        super().__init__()
+        self.timed_out = timed_out
+        self.over = over
 
 
 @dataclass(eq=False)
@@ -18,17 +29,14 @@ class Body:
     run: str
     fence: int
     loop: asyncio.AbstractEventLoop
-    task: asyncio.Task[Any]
+    told: asyncio.Event
     cancelled: threading.Event
-    stoppable: bool
 
     def cancel(self) -> None:
-        """From any thread. What runs in a thread cannot be stopped: it is told, and waited for."""
-        if self.cancelled.is_set():
-            return
-        self.cancelled.set()
-        if self.stoppable:
-            self.loop.call_soon_threadsafe(self.task.cancel)
+        """From any thread."""
+        if not self.cancelled.is_set():
+            self.cancelled.set()
+            self.loop.call_soon_threadsafe(self.told.set)
 
 
 class Bodies:
@@ -48,22 +56,48 @@ class Bodies:
         *,
         cancelled: threading.Event | None = None,
         stoppable: bool = True,
+        seconds: float | None = None,
     ) -> T:
-        """The result of `work`. Raises BodyCancelled where it was stopped, else what it raised."""
+        """What `work` returns or raises; Stopped, if it was told to stop and gave no result.
+
+        A body that is not `stoppable` runs in a thread: when it is cancelled it is told, and
+        waited for; when its time is up it is left behind.
+        """
         loop = asyncio.get_running_loop()
         task = loop.create_task(work)
-        body = Body(run, fence, loop, task, cancelled or threading.Event(), stoppable)
+        body = Body(run, fence, loop, asyncio.Event(), cancelled or threading.Event())
         with self._lock:
             self._bodies.add(body)
         try:
-            await asyncio.wait({body.task})
+            timed_out = await self._wait(task, body, stoppable, seconds)
         except asyncio.CancelledError:
             # The process is going down; the body goes with it.
-            body.task.cancel()
+            task.cancel()
             raise
         finally:
             with self._lock:
                 self._bodies.discard(body)
-        if body.task.cancelled():
-            raise BodyCancelled
+        if task.cancelled():
+            raise Stopped(timed_out=timed_out, over=True)
         return task.result()
+
+    async def _wait(
+        self, task: asyncio.Task[Any], body: Body, stoppable: bool, seconds: float | None
+    ) -> bool:
+        """Until the body has ended; whether its time was up. Stopped, if it ignores its end."""
+        told = asyncio.ensure_future(body.told.wait())
+        try:
+            ends = {task, told} if stoppable else {task}
+            await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            told.cancel()
+        if task.done():
+            return False
+        timed_out = not body.told.is_set()
+        body.cancelled.set()
+        if stoppable:
+            task.cancel()
+            await asyncio.wait({task}, timeout=STOPPING_SECONDS)
+        if not task.done():
+            raise Stopped(timed_out=timed_out, over=False)
+        return timed_out

@@ -1,13 +1,11 @@
 """The body of a tool, and how it ended."""
 
-import asyncio
 import threading
-import time
 from dataclasses import dataclass
 
 from app.domain.canonical import encode, scrub
 from app.domain.replay import End
-from app.durable.bodies import BodyCancelled
+from app.durable.bodies import Stopped
 from app.durable.context import context_for, log_failure
 from app.durable.execution import bench, execution
 from app.durable.ledger import Call
@@ -30,6 +28,7 @@ class Ended:
 
     how: End
     detail: str
+    over: bool = True  # it can act no more
 
 
 async def run_body(
@@ -39,27 +38,29 @@ async def run_body(
     me = execution()
     cancelled = threading.Event()
     ctx = context_for(call, tool, attempt, connection=connection, cancelled=cancelled)
-    work = asyncio.wait_for(tool.invoke(ctx, call.arguments), tool.timeout)
-    watch = Watch(tool, ctx, cancelled)
+    watch = Watch(tool, ctx)
     try:
         value = await bench().bodies.run(
-            me.run, me.fence, work, cancelled=cancelled, stoppable=tool.is_async
+            me.run,
+            me.fence,
+            tool.invoke(ctx, call.arguments),
+            cancelled=cancelled,
+            stoppable=tool.is_async,
+            seconds=tool.timeout,
         )
-    except BodyCancelled:
-        return Ended(End.CANCELLED, "The call was cancelled while it was running.")
+    except Stopped as stopped:
+        return watch.stopped(stopped)
     except Exception as error:  # noqa: BLE001 - it is the tool's, and becomes its outcome
         return watch.ended(error)
     return watch.returned(value)
 
 
 class Watch:
-    """Over one attempt: its time, and what may leave it."""
+    """Over one attempt: what may leave it, and in which words."""
 
-    def __init__(self, tool: Tool, ctx: ToolContext, cancelled: threading.Event) -> None:
+    def __init__(self, tool: Tool, ctx: ToolContext) -> None:
         self.tool = tool
         self.ctx = ctx
-        self.cancelled = cancelled
-        self.began = time.monotonic()
 
     def returned(self, value: object) -> Returned | Ended:
         """Once the effect is done, a result that cannot be kept does not undo it."""
@@ -71,13 +72,16 @@ class Watch:
         return Returned(result)
 
     def ended(self, error: Exception) -> Ended:
-        name, limit = self.tool.name, self.tool.timeout
+        name = self.tool.name
         if isinstance(error, ToolError):
             return Ended(End.TOLD, scrub(self.ctx.redact(str(error))) or "The tool failed.")
-        if isinstance(error, TimeoutError) and limit and time.monotonic() - self.began >= limit:
-            self.cancelled.set()
-            how = End.TIMED_OUT if self.tool.is_async else End.STILL_RUNNING
-            return Ended(how, f"{name} did not end within {limit:g} s.")
         # The text of an undeclared exception may hold anything; it stands only in the log.
         log_failure(self.ctx, f"{name} raised", error)
         return Ended(End.RAISED, f"{name} failed with {type(error).__name__}.")
+
+    def stopped(self, stopped: Stopped) -> Ended:
+        if not stopped.timed_out:
+            detail = "The call was cancelled while it was running."
+            return Ended(End.CANCELLED, detail, stopped.over)
+        detail = f"{self.tool.name} did not end within {self.tool.timeout:g} s."
+        return Ended(End.TIMED_OUT if stopped.over else End.STILL_RUNNING, detail, stopped.over)

@@ -7,10 +7,11 @@ import asyncio
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from app.durable.execution import Bench
-from app.durable.janitor import Janitor, take_leg
+from app.durable.janitor import Janitor, carry_on, take_leg
 from app.durable.lease import GivenUp, Lease
 from app.durable.sweep import sweep
 from app.store import workers
@@ -35,6 +36,7 @@ class Duties:
         self.url = url
         self.on_given_up = on_given_up
         self.idle: dict[str, float] = {}
+        self.given_back: Counter[str] = Counter()
         self.failed: BaseException | None = None
         self.started = False
         self._loop = asyncio.new_event_loop()
@@ -115,7 +117,12 @@ class Duties:
         now = time.monotonic()
         idle = pending - set(self.bench.active)
         self.idle = {leg: self.idle.get(leg, now) for leg in idle}
-        for leg, since in self.idle.items():
-            if now - since > PICK_UP:
-                async with database.connection() as connection:
-                    await take_leg(connection, self.bench.legs, leg, self.bench.worker)
+        for leg in [leg for leg, since in self.idle.items() if now - since > PICK_UP]:
+            del self.idle[leg]
+            self.given_back[leg] += 1
+            if self.given_back[leg] > 1:
+                run, _, number = leg.partition(":")
+                await carry_on(database, self.bench.legs, run, int(number), "its leg does not run")
+                continue
+            async with database.connection() as connection:
+                await take_leg(connection, self.bench.legs, leg, self.bench.worker)

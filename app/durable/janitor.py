@@ -15,6 +15,8 @@ log = logging.getLogger(__name__)
 
 GRACE = 10.0
 PATIENCE = 5.0
+# An answer that took longer than this is no news.
+STALE = 1.0
 
 
 class Janitor:
@@ -36,7 +38,12 @@ class Janitor:
             return
         # Not over the lease's connection: waiting for a row's lock there would hold up the beat.
         async with self.database.connection() as connection:
-            for worker in await workers.without_lease(connection):
+            began = time.monotonic()
+            silent = await workers.without_lease(connection)
+            if time.monotonic() - began > STALE or self.lease.is_late:
+                # A database that was stalled has lost leases of the living, and tells of the past.
+                self.reconnected = time.monotonic()
+            for worker in silent:
                 await self._judge(connection, worker)
             for leg in await workers.legs_of_the_dead(connection):
                 await self._take(connection, leg["workflow"], leg["worker"])
@@ -68,7 +75,7 @@ class Janitor:
         self.breaches = {leg: self.breaches.get(leg, now) for leg in found}
         for (run, leg), since in self.breaches.items():
             if now - since > PATIENCE:
-                await self._carry_on(run, leg, found[run, leg])
+                await carry_on(self.database, self.legs, run, leg, found[run, leg])
         for held in forgotten:
             await self._release(held)
 
@@ -88,6 +95,8 @@ class Janitor:
 
     async def _judge(self, connection: Connection, worker: Row) -> None:
         """After an outage every lease looks lost for a while; then only a proved death counts."""
+        if worker["id"] == self.lease.worker:
+            return
         if is_gone(worker, self.lease.identity):
             death = "proved"
         elif worker["age"] < self.grace or time.monotonic() - self.reconnected < self.grace:
@@ -96,14 +105,6 @@ class Janitor:
             death = "lease_lost"
         log.warning("worker %s is dead (%s)", worker["id"], death)
         await workers.give_up(connection, worker["id"], death)
-
-    async def _carry_on(self, run: str, leg: int, why: str) -> None:
-        log.warning("%s is stranded: %s", run, why)
-        async with self.database.transaction() as transaction:
-            await runs.lock_work_of(transaction.connection, run)
-            following = await workers.carry_on(transaction.connection, run, leg, why)
-            if following is not None:
-                await self.legs.enqueue(transaction, run, following)
 
     async def _release(self, run: Row) -> None:
         async with self.database.transaction() as transaction:
@@ -123,3 +124,13 @@ async def take_leg(connection: Connection, legs: Legs, workflow: str, worker: st
             await asyncio.to_thread(legs.resume, run, int(leg))
         case "drop":
             await asyncio.to_thread(legs.drop, workflow)
+
+
+async def carry_on(database: Database, legs: Legs, run: str, leg: int, why: str) -> None:
+    """Goes on with the next leg, from our tables, where DBOS does not carry this one any more."""
+    log.warning("%s is stranded: %s", run, why)
+    async with database.transaction() as transaction:
+        await runs.lock_work_of(transaction.connection, run)
+        following = await workers.carry_on(transaction.connection, run, leg, why)
+        if following is not None:
+            await legs.enqueue(transaction, run, following)

@@ -57,6 +57,11 @@ class Lease:
     def beat_seconds(self) -> float:
         return min(2.0, self.seconds / 5)
 
+    @property
+    def is_late(self) -> bool:
+        """Whether a beat is overdue; then others' may be as well, for the same reason."""
+        return time.monotonic() - self.last_beat > 2 * self.beat_seconds
+
     async def _watch(self) -> None:
         """Notices in time that the last beat was too long ago, also while one hangs."""
         while True:

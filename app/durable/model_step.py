@@ -8,7 +8,7 @@ from dbos import DBOS
 from app.domain.canonical import canonical_json, digest
 from app.domain.transcript import CACHE, ToldCall, ToldRun, ToldTurn, cached, conversation
 from app.durable import names
-from app.durable.bodies import BodyCancelled
+from app.durable.bodies import Stopped
 from app.durable.execution import bench, execution
 from app.llm.client import ModelAnswer, ModelFailure, ModelRequest
 from app.llm.prices import cost
@@ -58,7 +58,7 @@ async def _call(run: str, turn: int, definition: Output) -> Output:
     request = _request(definition, history)
     try:
         answer = await at.bodies.run(run, me.fence, at.model.answer(request))
-    except BodyCancelled:
+    except Stopped:
         stopped = ModelFailure("fatal", None, "cancelled", "The run was cancelled.", None, True)
         await _record_failure(run, turn, stopped, None)
         return {"turn": turn, "outcome": "cancel"}

@@ -37,6 +37,8 @@ def configure(url: str, worker: str) -> None:
         "application_version": names.APPLICATION_VERSION,
         "serializer": JournalSerializer(),
         "sys_db_pool_size": 20,
+        # The connection used last is used next: its statements are prepared already.
+        "db_engine_kwargs": {"pool_use_lifo": True},
         "sys_db_idle_transaction_timeout_sec": 15,
         "max_executor_threads": 64,
         "run_migrations": False,

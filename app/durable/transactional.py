@@ -20,7 +20,9 @@ from app.errors import Fenced
 from app.store import calls
 from app.store.calls import Intent, Outcome, Place
 from app.store.db import allow_idle, calling
+from app.tools.context import ToolContext
 from app.tools.declare import Tool
+from app.tools.errors import ToolAborted
 from app.tools.threads import run_in_thread
 
 log = logging.getLogger(__name__)
@@ -80,19 +82,18 @@ async def _once_in_thread(
 ) -> None:
     """Whoever takes `decision` first decides: the thread to commit, the time-out against it."""
     me = execution()
-    decision = threading.Lock()
-    cancelled = threading.Event()
+    decision, cancelled = threading.Lock(), threading.Event()
     place = call.place(attempt)
     work = partial(_in_thread, call, tool, intent, place, begun, cancelled, decision)
-    in_thread = asyncio.ensure_future(run_in_thread(work))
+    thread = asyncio.ensure_future(run_in_thread(work))
 
     async def wait() -> None:
-        await asyncio.wait({in_thread}, timeout=tool.timeout)
-        if not in_thread.done() and decision.acquire(blocking=False):
+        await asyncio.wait({thread}, timeout=tool.timeout)
+        if not thread.done() and decision.acquire(blocking=False):
             cancelled.set()
             detail = f"{tool.name} did not end within {tool.timeout:g} s; nothing was committed."
-            raise RolledBack(Ended(End.STILL_RUNNING, detail))
-        await in_thread
+            raise RolledBack(Ended(End.STILL_RUNNING, detail, over=False))
+        await thread
 
     await bench().bodies.run(me.run, me.fence, wait(), cancelled=cancelled, stoppable=False)
 
@@ -110,17 +111,23 @@ def _in_thread(
         connection.execute(allow_idle(_idle(tool)))
         begun.set()
         ctx = context_for(call, tool, place.attempt, connection=connection, cancelled=cancelled)
-        watch = Watch(tool, ctx, cancelled)
-        try:
-            with _kept_open(connection):
-                ended = watch.returned(tool.bind(ctx, call.arguments)())
-        except Exception as error:  # noqa: BLE001 - it is the tool's, and becomes its outcome
-            ended = watch.ended(error)
+        with _kept_open(connection):
+            ended = _call(tool, ctx, call)
         if isinstance(ended, Ended):
             raise RolledBack(ended)
         if not decision.acquire(blocking=False):
             raise RolledBack(Ended(End.STILL_RUNNING, f"{tool.name} ended too late."))
         _check(_finish(connection, place, intent, ended))
+
+
+def _call(tool: Tool, ctx: ToolContext, call: Call) -> Returned | Ended:
+    watch = Watch(tool, ctx)
+    try:
+        return watch.returned(tool.bind(ctx, call.arguments)())
+    except Exception as error:  # noqa: BLE001 - it is the tool's, and becomes its outcome
+        return watch.ended(error)
+    except BaseException as error:  # noqa: BLE001 - it would end the worker, not the call
+        return watch.ended(ToolAborted(f"raised {type(error).__name__}"))
 
 
 @contextlib.contextmanager

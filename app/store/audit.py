@@ -8,6 +8,11 @@ RULES: dict[str, LiteralString] = {
     "a live run has an open leg, or waits for something": """
         select run || ': ' || why from perdure.stranded()""",
     "a held run has an active holder": "select run from perdure.forgotten()",
+    "a leg under way has a worker that lives": """
+        select s.workflow_uuid from dbos.workflow_status s
+        left join perdure.workers w on w.id = s.executor_id
+        where s.status = 'PENDING' and s.name = 'perdure.leg'
+          and (w.id is null or w.lock not in (select perdure.leases()))""",
     "a run that has ended has no live leg": """
         select r.id from perdure.runs r
         join dbos.workflow_status s on s.workflow_uuid = r.id || ':' || r.leg

@@ -104,8 +104,9 @@ async def legs_of_the_dead(connection: Connection) -> list[Row]:
     return await rows(
         connection,
         """select s.workflow_uuid as workflow, s.executor_id as worker
-           from dbos.workflow_status s join perdure.workers w on w.id = s.executor_id
-           where s.status = 'PENDING' and s.name = 'perdure.leg' and w.dead_at is not null""",
+           from dbos.workflow_status s left join perdure.workers w on w.id = s.executor_id
+           where s.status = 'PENDING' and s.name = 'perdure.leg'
+             and (w.id is null or w.dead_at is not null)""",
     )
 
 

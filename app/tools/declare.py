@@ -13,6 +13,7 @@ from typing import Any, Unpack, overload
 from pydantic import BaseModel, ValidationError
 
 from app.domain.canonical import Json, encode
+from app.errors import Fenced
 from app.tools import policy, signature
 from app.tools.context import ToolContext
 from app.tools.errors import (
@@ -228,13 +229,15 @@ async def _run(call: Callable[[], object], is_async: bool) -> object:
     try:
         result = call() if is_async else await run_in_thread(call)
         return await result if inspect.isawaitable(result) else result
-    except SystemExit as error:
-        raise ToolAborted("raised SystemExit") from error
-    except asyncio.CancelledError as error:
+    except (Exception, GeneratorExit, Fenced):
+        raise
+    except BaseException as error:
+        # Unless this very task is being cancelled, it would end the worker, not the call.
         task = asyncio.current_task()
-        if task is not None and task.cancelling():
+        cancelled = isinstance(error, asyncio.CancelledError)
+        if cancelled and task is not None and task.cancelling():
             raise
-        raise ToolAborted("raised CancelledError") from error
+        raise ToolAborted(f"raised {type(error).__name__}") from error
 
 
 def _kind(value: object) -> str:

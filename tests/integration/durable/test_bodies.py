@@ -1,11 +1,13 @@
 """Bodies in hand: stopped from any thread, or told and waited for."""
 
 import asyncio
+import contextlib
 import threading
 
 import pytest
 
-from app.durable.bodies import Bodies, Body, BodyCancelled
+import app.durable.bodies
+from app.durable.bodies import Bodies, Body, Stopped
 from tests.support.polling import eventually
 
 
@@ -52,7 +54,7 @@ async def test_a_body_is_found_by_its_run_and_fence() -> None:
 
     assert (body.run, body.fence) == ("run_1", 3)
     body.cancel()
-    with pytest.raises(BodyCancelled):
+    with pytest.raises(Stopped):
         await running
 
 
@@ -63,7 +65,7 @@ async def test_a_body_is_cancelled_from_another_thread() -> None:
 
     await asyncio.to_thread(body.cancel)
 
-    with pytest.raises(BodyCancelled):
+    with pytest.raises(Stopped):
         await asyncio.wait_for(running, 5)
     assert cancelled.is_set()
     assert bodies.in_hand() == []
@@ -109,7 +111,7 @@ async def test_a_body_that_cleans_up_after_its_cancel_is_waited_for() -> None:
     running = asyncio.ensure_future(bodies.run("run_1", 3, careful()))
     (await in_hand(bodies)).cancel()
 
-    with pytest.raises(BodyCancelled):
+    with pytest.raises(Stopped):
         await running
     assert cleaned == ["up"]
 
@@ -135,8 +137,43 @@ async def test_a_tool_that_cancels_itself_is_cancelled() -> None:
     async def leak() -> None:
         raise asyncio.CancelledError
 
-    with pytest.raises(BodyCancelled):
+    with pytest.raises(Stopped):
         await Bodies().run("run_1", 3, leak())
+
+
+async def test_a_body_has_so_long_and_no_longer() -> None:
+    with pytest.raises(Stopped) as stopped:
+        await Bodies().run("run_1", 3, never(), seconds=0.05)
+
+    assert (stopped.value.timed_out, stopped.value.over) == (True, True)
+
+
+async def test_a_thread_is_left_behind_when_its_time_is_up() -> None:
+    release, cancelled = threading.Event(), threading.Event()
+    work = asyncio.to_thread(release.wait, 10)
+
+    with pytest.raises(Stopped) as stopped:
+        await Bodies().run("run_1", 3, work, cancelled=cancelled, stoppable=False, seconds=0.05)
+
+    release.set()
+    assert (stopped.value.timed_out, stopped.value.over) == (True, False)
+    assert cancelled.is_set()
+
+
+async def test_a_body_that_ignores_its_end_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app.durable.bodies, "STOPPING_SECONDS", 0.05)
+    release = asyncio.Event()
+
+    async def ignore() -> None:
+        while not release.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await release.wait()
+
+    with pytest.raises(Stopped) as stopped:
+        await Bodies().run("run_1", 3, ignore(), seconds=0.05)
+
+    release.set()
+    assert not stopped.value.over
 
 
 async def test_the_body_goes_down_with_the_process() -> None:
@@ -170,7 +207,7 @@ async def test_one_body_is_cancelled_and_its_neighbours_run_on() -> None:
         if body.run == "run_1":
             body.cancel()
 
-    with pytest.raises(BodyCancelled):
+    with pytest.raises(Stopped):
         await stopped
     release.set()
     assert await neighbour is True

@@ -16,7 +16,8 @@ PAGE = "order by {0}.created_at desc, {0}.id desc limit 50"
         pytest.param(" ".join((views_runs.VIEW, PAGE.format("run"))), id="all runs"),
         pytest.param(" ".join((views_waits.VIEW, PAGE.format("wait"))), id="all waits"),
         pytest.param(
-            " ".join((views_waits.VIEW, "where", views_waits.CONDITIONS["run"])), id="waits of a run"
+            " ".join((views_waits.VIEW, "where", views_waits.CONDITIONS["run"])),
+            id="waits of a run",
         ),
         pytest.param(views_notices.SETTLED, id="settled runs"),
     ],
