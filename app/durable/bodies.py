@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 # How long a body that was told to stop is waited for.
-STOPPING_SECONDS = 5.0
+STOPPING_SECONDS = 2.0
 
 
 class Stopped(Exception):

@@ -41,6 +41,8 @@ def configure(url: str, worker: str) -> None:
         "db_engine_kwargs": {"pool_use_lifo": True},
         "sys_db_idle_transaction_timeout_sec": 15,
         "max_executor_threads": 64,
+        # Nobody listens to DBOS's own events; its notifier need not wake a hundred times a second.
+        "notification_coalesce_sec": 1.0,
         "run_migrations": False,
         "log_level": "WARNING",
     }
