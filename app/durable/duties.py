@@ -39,6 +39,7 @@ class Duties:
         self.given_back: Counter[str] = Counter()
         self.failed: BaseException | None = None
         self.started = False
+        self.leaving = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._main, name="perdure-duties", daemon=True)
 
@@ -52,6 +53,7 @@ class Duties:
 
     def end(self) -> None:
         """Gives the lease back; one that leaves legs behind stays, to be found dead."""
+        self.leaving = True
         ending = asyncio.run_coroutine_threadsafe(self._leave(), self._loop)
         try:
             ending.result(timeout=2.0)
@@ -66,7 +68,8 @@ class Duties:
         try:
             self._loop.run_until_complete(self._run())
         except GivenUp:
-            self.on_given_up()
+            if not self.leaving:
+                self.on_given_up()
         except BaseException as error:
             log.exception("the worker's duties have ended")
             self.failed = error
@@ -117,6 +120,7 @@ class Duties:
         now = time.monotonic()
         idle = pending - set(self.bench.active)
         self.idle = {leg: self.idle.get(leg, now) for leg in idle}
+        self.given_back = Counter({leg: self.given_back[leg] for leg in pending})
         for leg in [leg for leg, since in self.idle.items() if now - since > PICK_UP]:
             del self.idle[leg]
             self.given_back[leg] += 1
