@@ -1,13 +1,14 @@
 """`perdure dev`: the whole service on one machine, as real processes that can be killed."""
 
 import fcntl
+import json
 import os
 import shlex
 import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -19,9 +20,11 @@ from app.cli import account as accounts
 from app.cli.supervise import Family, Program, command
 from app.errors import ConfigurationError
 from app.settings import Settings, load
+from app.tools.registry import load as load_agents
 
 HOME = Path(".perdure")
 URL = "PERDURE_DATABASE_URL"
+EXAMPLE = "refund-desk"
 TICK_SECONDS = 0.1
 
 
@@ -29,6 +32,7 @@ def run(environ: Mapping[str, str]) -> None:
     """Run until SIGINT, SIGTERM or SIGHUP."""
     # Told before the database starts; its URL is known only afterwards.
     settings = load({URL: "postgresql:///embedded", **_without_empty_url(environ)})
+    agents = sorted(load_agents(",".join(settings.agents)).agents)
     with _alone(HOME):
         _check_port(settings.host, settings.port)
         family = Family(typer.echo)
@@ -38,7 +42,7 @@ def run(environ: Mapping[str, str]) -> None:
             _migrate(environment)
             try:
                 _start(family, environment)
-                _watch(family, settings, stop)
+                _watch(family, settings, agents, stop)
             finally:
                 typer.echo("Stopping.")
                 family.stop(settings.grace_seconds + 2)
@@ -162,13 +166,15 @@ def free_port() -> int:
         return port
 
 
-def _watch(family: Family, settings: Settings, stop: threading.Event) -> None:
+def _watch(
+    family: Family, settings: Settings, agents: Sequence[str], stop: threading.Event
+) -> None:
     told = False
     while not stop.wait(TICK_SECONDS):
         family.revive()
         if not told and _is_ready(settings):
             told = True
-            _tell(family, settings)
+            _tell(family, settings, agents)
 
 
 def _is_ready(settings: Settings) -> bool:
@@ -179,18 +185,22 @@ def _is_ready(settings: Settings) -> bool:
         return False
 
 
-def _tell(family: Family, settings: Settings) -> None:
+def _tell(family: Family, settings: Settings, agents: Sequence[str]) -> None:
     pids = ", ".join(f"{child.program.name} {child.pid}" for child in family.children)
     typer.echo(f"Processes: {pids}")
-    typer.echo(f"Ready on {base_url(settings)}. Submit a run:\n\n  {_curl(settings)}\n")
+    typer.echo(f"Ready on {base_url(settings)}. Submit a run:\n\n  {_curl(settings, agents)}\n")
 
 
-def _curl(settings: Settings) -> str:
-    body = '{"agent": "refund-desk", "input": "Order 1001 arrived broken. Please refund it."}'
+def _curl(settings: Settings, agents: Sequence[str]) -> str:
+    if EXAMPLE in agents:
+        body = {"agent": EXAMPLE, "input": "Order 1001 arrived broken. Please refund it."}
+    else:
+        body = {"agent": agents[0], "input": "Hello"}
     parts = ["curl", "-s", f"{base_url(settings)}/v1/runs"]
     if settings.api_key:
         parts += ["-H", "Authorization: Bearer $PERDURE_API_KEY"]
-    parts += ["-H", "Content-Type: application/json", "-H", "Prefer: wait=30", "-d", body]
+    parts += ["-H", "Content-Type: application/json", "-H", "Prefer: wait=30"]
+    parts += ["-d", json.dumps(body)]
     # The shell must still fill in the key.
     return " ".join(f'"{part}"' if "$" in part else shlex.quote(part) for part in parts)
 

@@ -25,6 +25,7 @@ class End(StrEnum):
     TIMED_OUT = "timed_out"  # and is known to have ended
     STILL_RUNNING = "still_running"  # timed out in a thread, which cannot be stopped
     CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"  # its execution is gone
 
 
 class Finding(StrEnum):

@@ -100,23 +100,26 @@ class Attempt:
                 await self._again(pause(attempts), ended.how)
             case Verdict.RECONCILE:
                 cancelling = ended.how is End.CANCELLED
-                await self.reconcile(ended.how, attempts, over=ended.over, cancelling=cancelling)
+                await self.reconcile(ended, attempts, cancelling=cancelling)
             case other:
                 raise AssertionError(f"no body ends in {other}")
 
-    async def reconcile(
-        self, ended: str, attempts: Attempts, *, over: bool, cancelling: bool
-    ) -> None:
-        """Asks the outside world. `over`: the attempt can act no more."""
+    async def interrupted(self, *, over: bool) -> None:
+        """Begun by an execution that is gone; `over`: and that can act no more."""
+        ended = Ended(End.INTERRUPTED, "The worker that ran it is gone.", over)
+        await self.reconcile(ended, self.call.attempts(self.tool))
+
+    async def reconcile(self, end: Ended, attempts: Attempts, *, cancelling: bool = False) -> None:
+        """Asks the outside world what became of an attempt that ended without an outcome."""
         cancelling = cancelling or self.call.cancelling
         finding, result = await ask_world(self.call, self.tool, self.number)
-        if finding is Finding.DID_NOT_HAPPEN and over:
-            ended = finding
-        match after_reconcile(finding, attempts, over=over, cancelling=cancelling):
+        absent = finding is Finding.DID_NOT_HAPPEN and end.over
+        ended: str = finding if absent else end.how
+        match after_reconcile(finding, attempts, over=end.over, cancelling=cancelling):
             case Verdict.SUCCEED:
                 await self._finish("succeeded", result, "reconciled")
             case Verdict.UNKNOWN:
-                await self.leave_unknown(ended, ask=not cancelling)
+                await self._leave_unknown(end, ask=not cancelling)
             case Verdict.AGAIN:
                 await self._again(pause(attempts), ended)
             case Verdict.FAIL:
@@ -127,10 +130,10 @@ class Attempt:
             case other:
                 raise AssertionError(f"no finding leads to {other}")
 
-    async def leave_unknown(self, ended: str, *, ask: bool) -> None:
+    async def _leave_unknown(self, end: Ended, *, ask: bool) -> None:
         """Said, not guessed: to the model, or first to a person."""
         if not ask or self.tool.on_unknown != "ask":
-            await finish_unknown(self.call, self.intent, ended)
+            await finish_unknown(self.call, self.intent, self.number, end.how)
             return
         await ledger.hold(
             self.call,
@@ -138,9 +141,9 @@ class Attempt:
             "outcome_unknown",
             kind="outcome",
             question=f"Did {self.tool.name} happen? "
-            f"Its attempt {self.number} ended without an outcome ({ended}).",
+            f"Its attempt {self.number} ended without an outcome: {end.detail}",
             attempt=self.number,
-            ended=ended,
+            ended=end.how,
         )
 
     async def _finish(self, state: str, result: object, ended: str) -> None:
@@ -161,8 +164,7 @@ class Attempt:
         )
 
 
-async def finish_unknown(call: Call, intent: Intent, ended: str) -> None:
-    attempt = max(call.attempt, 1)
+async def finish_unknown(call: Call, intent: Intent, attempt: int, ended: str) -> None:
     result = {"error": "outcome_unknown", "detail": ended}
     await ledger.finish(
         call, "outcome_unknown", result, intent=intent, attempt=attempt, ended=ended

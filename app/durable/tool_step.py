@@ -4,7 +4,7 @@ from typing import Any
 
 from app import telemetry
 from app.domain.position import Phase
-from app.domain.replay import Verdict, after_crash, writes_intent
+from app.domain.replay import End, Verdict, after_crash, writes_intent
 from app.durable import ledger, proposal
 from app.durable.attempt import Attempt, finish_unknown
 from app.durable.execution import bench
@@ -57,7 +57,7 @@ async def _advance(call: Call) -> bool:
 async def _without_tool(call: Call) -> None:
     """The tool is gone since a deploy, and with it the means to find out what it did."""
     if call.attempt > 0 and writes_intent(call.row["replay"]):
-        await finish_unknown(call, call.recorded_intent(), "tool_missing")
+        await finish_unknown(call, call.recorded_intent(), call.attempt, "tool_missing")
     else:
         await proposal.refuse(call, "tool_missing", proposal.missing(call))
 
@@ -70,9 +70,7 @@ async def _run_recorded(call: Call, tool: Tool) -> bool:
     if call.attempt == 0:
         await proposal.refuse(call, "invalid_arguments", problem)
     else:
-        await Attempt.last(call, tool).reconcile(
-            "interrupted", call.attempts(tool), over=True, cancelling=call.cancelling
-        )
+        await Attempt.last(call, tool).interrupted(over=True)
     return False
 
 
@@ -80,18 +78,18 @@ async def _after_crash(call: Call) -> bool:
     """There is an intent and no outcome, and whoever wrote it is gone."""
     tool = call.tool
     if tool is None:
-        await finish_unknown(call, call.recorded_intent(), "interrupted")
+        await finish_unknown(call, call.recorded_intent(), call.attempt, End.INTERRUPTED)
         return False
     match after_crash(call.policy(tool), cancelling=call.cancelling):
         case Verdict.RUN:
             return await _run_recorded(call, tool)
         case Verdict.RECONCILE:
-            dead = await is_proved_dead(call.row["worker"])
-            await Attempt.last(call, tool).reconcile(
-                "interrupted", call.attempts(tool), over=dead, cancelling=call.cancelling
-            )
+            over = await is_proved_dead(call.row["worker"])
+            await Attempt.last(call, tool).interrupted(over=over)
         case Verdict.CANCEL:
-            await ledger.finish(call, "cancelled", None, attempt=call.attempt, ended="interrupted")
+            await ledger.finish(
+                call, "cancelled", None, attempt=call.attempt, ended=End.INTERRUPTED
+            )
         case other:
             raise AssertionError(f"no crash ends in {other}")
     return False

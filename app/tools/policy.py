@@ -23,7 +23,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 
 
 class Options(TypedDict, total=False):
-    """What `@tool(...)` takes; API.md says what each means."""
+    """What `@tool(...)` takes; docs/tools.md says what each means."""
 
     name: str
     description: str

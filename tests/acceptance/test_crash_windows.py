@@ -73,11 +73,12 @@ async def test_kill_around_effect_of_at_most_once_is_told_as_unknown(
 
 
 @pytest.mark.case("A07")
+@pytest.mark.parametrize("window", ["before", "after"])
 async def test_kill_in_read_only_reads_again(
-    world: World, client: Client, deployment: Deployment
+    world: World, client: Client, deployment: Deployment, window: str
 ) -> None:
     world.documents.write("d", "old")
-    gate = world.gate("doc:before")
+    gate = world.gate(f"doc:{window}")
     run = await client.submit(use("doc_read", name="d"), say("read"))
     await gate.reached()
     world.documents.write("d", "new")
