@@ -14,8 +14,8 @@ from app.store.db import Connection, Transaction
 
 Output = dict[str, Any]
 
-# Between the legs of a run whose agent no worker has.
-LONGEST_PAUSE = 60.0
+# Between the legs of a run that lands where its agent is not.
+HOMELESS_SECONDS = 5.0
 
 
 async def take(run: str, leg: int) -> bool:
@@ -36,7 +36,7 @@ async def take(run: str, leg: int) -> bool:
     enter(Execution(run, leg, fence, facts))
     if facts["cancelling"] or at.registry.agent(facts["agent"]) is not None:
         return True
-    await _hand_off(run, leg, "no such agent here", pause=min(5.0 * leg, LONGEST_PAUSE))
+    await _hand_off(run, leg, "no such agent here", pause=HOMELESS_SECONDS)
     return False
 
 

@@ -39,6 +39,9 @@ class Janitor:
         # Not over the lease's connection: waiting for a row's lock there would hold up the beat.
         async with self.database.connection() as connection:
             began = time.monotonic()
+            if not await self._still_elected(connection):
+                # Its own lease is gone, though it has not noticed: others' may be, and for no fault.
+                return
             silent = await workers.without_lease(connection)
             if time.monotonic() - began > STALE or self.lease.is_late:
                 # A database that was stalled has lost leases of the living, and tells of the past.

@@ -1,5 +1,6 @@
 """Submitting and cancelling runs. One function, one transaction."""
 
+import contextlib
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -114,7 +115,9 @@ async def _make_way(
             extra={"run": active[0]["id"]},
         )
     for run in active:
-        await _cancel(services, transaction, run["id"], caller, "superseded")
+        # It may have ended meanwhile: superseded over another session, say.
+        with contextlib.suppress(RunEnded):
+            await _cancel(services, transaction, run["id"], caller, "superseded")
     for run in active:
         await release(services, transaction, {"session": run["session"], "target": run["target"]})
     return None

@@ -6,7 +6,6 @@ from typing import Any
 
 import httpx
 import psycopg
-import pytest
 import pytest_asyncio
 
 from tests.support.client import Client, Json
@@ -88,13 +87,12 @@ async def test_a_message_that_was_accepted_is_heard_or_said_to_be_unheard(
             assert states == ["undelivered"]
             assert "message.undelivered" in await client.event_types(run["id"])
 
-    for first in range(0, 2 * RACES, 10):
+    for first in range(0, RACES, 10):
         await asyncio.gather(*map(race, range(first, first + 10)))
 
 
-@pytest.mark.parametrize("round", range(2))
 async def test_superseding_from_two_sessions_at_once_refuses_nobody(
-    client: Client, other: Client, round: int
+    client: Client, other: Client
 ) -> None:
     """They meet at one target, and each session has runs of its own besides."""
     works: list[Json] = [
@@ -109,7 +107,7 @@ async def test_superseding_from_two_sessions_at_once_refuses_nobody(
     answers = await asyncio.gather(
         *((client, other)[nth % 2].post_run(body | works[nth % 3]) for nth in range(24))
     )
-    assert {answer.status_code for answer in answers} == {202}, answers[-1].text
+    assert [answer.json() for answer in answers if answer.status_code != 202] == []
     for answer in answers:
         await client.ended(answer.json()["id"])
 
@@ -147,7 +145,8 @@ async def test_a_worker_that_is_told_to_stop_under_load_costs_no_run_and_no_atte
         for n in range(20)
     ]
     await gate.reached(holding=10)
-    leaving = asyncio.create_task(deployment.terminate())
+    leaving = asyncio.create_task(deployment.terminate(deployment.worker))
+    await asyncio.sleep(0)  # so that it is no longer counted among the workers
     await deployment.start_worker()
     gate.open()
     assert await leaving == 0
