@@ -40,7 +40,7 @@ class Janitor:
         async with self.database.connection() as connection:
             began = time.monotonic()
             if not await self._still_elected(connection):
-                # Its own lease is gone, though it has not noticed: others' may be, and for no fault.
+                # Its own lease is gone, unnoticed so far: others' may be too, for no fault.
                 return
             silent = await workers.without_lease(connection)
             if time.monotonic() - began > STALE or self.lease.is_late:
