@@ -26,6 +26,8 @@ from app.tools.registry import Registry, load
 CONNECTIONS = 10
 # How long a request waits for a connection before it is told that the database is away.
 PATIENCE_SECONDS = 3
+# A request that a lock holds up is told to come back.
+LOCK_SECONDS = 3
 RETRY_SECONDS = 0.5
 GRACE_SECONDS = 3
 
@@ -101,7 +103,7 @@ async def _serve(settings: Settings, registry: Registry, listener: socket.socket
     url = settings.database_url.get_secret_value()
     key = settings.api_key.get_secret_value() if settings.api_key else None
     legs = Legs(url)
-    async with Database(url, size=CONNECTIONS, patience=PATIENCE_SECONDS) as database:
+    async with _database(url) as database:
         hub = Hub(database)
         registration = Registration(database, registry, allow_unsafe=settings.allow_unsafe_database)
         app = create_app(Services(database, legs, Notifier(database)), hub, registration, key)
@@ -111,6 +113,12 @@ async def _serve(settings: Settings, registry: Registry, listener: socket.socket
             for task in tasks:
                 task.cancel()
     legs.close()
+
+
+def _database(url: str) -> Database:
+    return Database(
+        url, size=CONNECTIONS, patience=PATIENCE_SECONDS, lock_seconds=LOCK_SECONDS, check=True
+    )
 
 
 def _config(app: FastAPI) -> uvicorn.Config:

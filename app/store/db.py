@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 Connection = psycopg.AsyncConnection[Any]
 Row = dict[str, Any]
 
-SESSION = "-c idle_in_transaction_session_timeout=15s -c lock_timeout=10s"
+SESSION = "-c idle_in_transaction_session_timeout=15s -c lock_timeout={}s"
 
 
 def sqlalchemy_url(url: str) -> str:
@@ -67,15 +67,22 @@ class Transaction:
 class Database:
     """One for each event loop. Connects when it is first used."""
 
-    def __init__(self, url: str, *, size: int, patience: float) -> None:
-        """`size`: connections of each kind; `patience`: seconds to wait for one."""
+    def __init__(
+        self, url: str, *, size: int, patience: float, lock_seconds: int = 10, check: bool = False
+    ) -> None:
+        """`size`: connections of each kind; `patience`: seconds to wait for one.
+
+        `check`: looks at each before it is used, for those who do not send a statement again.
+        """
+        session = SESSION.format(lock_seconds)
         self.url = url
         self._left = False
         # min_size 0 and a short reconnect_timeout: connections are made on demand, so an outage
         # leaves no growing back-off behind when the database returns.
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             url,
-            kwargs={"autocommit": True, "options": SESSION},
+            kwargs={"autocommit": True, "options": session},
+            check=AsyncConnectionPool.check_connection if check else None,
             min_size=0,
             max_size=size,
             timeout=patience,
@@ -87,7 +94,7 @@ class Database:
             "max_overflow": 0,
             "pool_timeout": patience,
             "pool_pre_ping": True,
-            "connect_args": {"options": SESSION},
+            "connect_args": {"options": session},
         }
         self.engine: AsyncEngine = create_async_engine(sqlalchemy_url(url), **engine)
         # For sync tools, which work in a thread. Connects when it is first used.
