@@ -173,9 +173,10 @@ async def test_a_frozen_worker_is_overtaken_and_repeats_nothing(
     gates[0].open()
     await client.succeeded(once["id"], within=30)
     frozen.thaw()
-    await client.call_states(once["id"], ["succeeded"])  # its own late answer settles it
-    assert len(world.payments.calls) == 1
     assert await asyncio.to_thread(frozen.wait) == 1
+    # Its own late answer settles the call, if it comes before the worker learns its fate.
+    assert (await client.call(once["id"]))["state"] in ("succeeded", "outcome_unknown")
+    assert len(world.payments.calls) == 1
     types = await client.event_types(once["id"])
     assert types.count("run.succeeded") == 1
     assert "call.outcome_unknown" in types

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from app.domain.ids import new_session_id
+from app.store import workers
 from app.store.audit import RULES, audit
 from tests.integration.store.stage import Stage, intent
 
@@ -18,7 +19,21 @@ async def sound(stage: Stage) -> str:
     at = stage.place(run, fence, call)
     await stage.start(at)
     await stage.finish(at)
+    await hold_lease(stage, "w1")
     await stage.journal(run, "PENDING", "w1")
+    return run
+
+
+async def hold_lease(stage: Stage, worker: str) -> None:
+    found = await workers.find(stage.connection, worker)
+    assert found is not None
+    assert await workers.try_lock(stage.connection, workers.LEASE, found["lock"])
+
+
+async def lose_its_worker(stage: Stage) -> str:
+    run = await sound(stage)
+    await stage.worker("w2")  # alive by its row, and without a lease
+    await stage.journal(run, "PENDING", "w2")
     return run
 
 
@@ -132,6 +147,7 @@ async def work_at_once(stage: Stage) -> str:
 
 BREACHES: list[tuple[str, Plant]] = [
     ("a live run has an open leg, or waits for something", lose_its_leg),
+    ("a leg under way has a worker that lives", lose_its_worker),
     ("a live run has an open leg, or waits for something", wait_for_nothing),
     ("a held run has an active holder", forget_a_held_run),
     ("a run that has ended has no live leg", enqueue_a_leg_after_the_end),
@@ -173,7 +189,7 @@ async def test_sound_runs_break_no_rule(alone: Stage) -> None:
     await alone.park(run, fence)
     for replay, state in itertools.product(["read_only", "transactional"], ["succeeded", "failed"]):
         run, fence, call = await alone.calling(session=new_session_id())
-        await alone.journal(run, "PENDING")
+        await alone.journal(run, "PENDING", "w1")
         await alone.finish(alone.place(run, fence, call), state, intent(replay))
 
     assert await audit(alone.connection) == []
