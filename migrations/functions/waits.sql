@@ -1,7 +1,7 @@
 -- What people, hooks and the clock say to a run that waits.
 
 -- Settles an `outcome_unknown` call whose run row the caller has locked, and closes the wait that asked.
-create function perdure.settle_unknown(
+create or replace function perdure.settle_unknown(
     c perdure.calls, p_state text, p_result json, p_settlement json, p_by text
 ) returns void language plpgsql as $$
 declare
@@ -25,7 +25,7 @@ end $$;
 
 -- An outcome that came late, from the very attempt that it is unknown of. `leg` is to be enqueued in the same
 -- transaction: the run may be parked on the question that this answers.
-create function perdure.settle_late(
+create or replace function perdure.settle_late(
     p_run text, p_fence bigint, p_call text, p_attempt integer, p_result json, out verdict text, out leg integer
 ) language plpgsql as $$
 declare
@@ -42,7 +42,7 @@ begin
 end $$;
 
 -- Two resolutions are the same if they decide the same; reasons may differ. Both are canonical JSON.
-create function perdure.says_the_same(p_first json, p_second json) returns boolean language sql immutable as $$
+create or replace function perdure.says_the_same(p_first json, p_second json) returns boolean language sql immutable as $$
     select case when coalesce(p_first ->> 'decision', p_first ->> 'outcome', 'happened') = 'happened'
         then p_first::text = p_second::text
         else coalesce(p_first ->> 'decision', p_first ->> 'outcome')
@@ -51,7 +51,7 @@ create function perdure.says_the_same(p_first json, p_second json) returns boole
 $$;
 
 -- What a client says that a call came to which runs on its side.
-create function perdure.answer_call(c perdure.calls, p_result json, p_is_error boolean) returns void
+create or replace function perdure.answer_call(c perdure.calls, p_result json, p_is_error boolean) returns void
 language plpgsql as $$
 declare
     failed boolean := coalesce(p_is_error, false);
@@ -64,11 +64,19 @@ begin
     perform perdure.tell(c.run, array['call.' || outcome], array[perdure.call_facts(c, c.attempts, null)]);
 end $$;
 
--- Resolves an approval, external or outcome wait. First resolution wins.
--- Verdicts: resolved, same, other, closed, stale, missing. `leg` is to be enqueued in the same transaction.
-create function perdure.resolve_wait(
+-- Whether a denial ends the run and undoes what it did, as its agent may say.
+create or replace function perdure.compensates_denials(p_run text) returns boolean language sql stable as $$
+    select v.definition ->> 'on_denial' = 'compensate'
+    from perdure.runs r join perdure.agent_versions v on v.agent = r.agent and v.version = r.agent_version
+    where r.id = p_run
+$$;
+
+-- Resolves an approval, outcome, input or external wait. First resolution wins.
+-- Verdicts: resolved, same, other, closed, stale, missing. `leg` is to be enqueued in the same transaction;
+-- where the run is `cancelling` by this, so must its children be.
+create or replace function perdure.resolve_wait(
     p_wait text, p_resolution json, p_arguments_hash text, p_by text, p_on_behalf_of text, p_via text,
-    out verdict text, out run text, out leg integer
+    out verdict text, out run text, out leg integer, out cancelling boolean
 ) language plpgsql as $$
 declare
     w perdure.waits;
@@ -101,8 +109,9 @@ begin
     perform perdure.tell(run, array['wait.resolved'], array[json_build_object(
         'wait', w.id, 'kind', w.kind, 'call', w.call, 'answer', answer, 'by', p_by)]);
     select * into c from perdure.calls where id = w.call for no key update;
-    if w.kind = 'external' then
-        perform perdure.answer_call(c, p_resolution -> 'result', (p_resolution ->> 'is_error')::boolean);
+    if w.kind in ('external', 'input') then
+        perform perdure.answer_call(c, p_resolution -> case w.kind when 'input' then 'text' else 'result' end,
+            (p_resolution ->> 'is_error')::boolean);
         verdict := 'resolved';
         leg := perdure.wake_run(run);
         return;
@@ -114,6 +123,10 @@ begin
             update perdure.calls set state = 'denied', is_error = true, finished_at = now(), result = json_build_object(
                 'error', 'denied', 'detail', p_resolution -> 'reason') where id = c.id;
             perform perdure.tell(run, array['call.denied'], array[perdure.call_facts(c, c.attempts, null)]);
+            if perdure.compensates_denials(run) then
+                perform perdure.ask_cancel(run, true, p_by, 'denied');
+                cancelling := true;
+            end if;
         when 'happened' then
             perform perdure.settle_unknown(c, 'succeeded', p_resolution -> 'result', p_resolution, p_by);
         when 'did_not_happen' then
@@ -126,7 +139,7 @@ begin
 end $$;
 
 -- What the clock does to a wait whose run row the caller has locked: a timer is resolved by it, a question expires.
-create function perdure.expire_wait(w perdure.waits) returns integer language plpgsql as $$
+create or replace function perdure.expire_wait(w perdure.waits) returns integer language plpgsql as $$
 declare
     types text[];
     data json[];
@@ -137,10 +150,17 @@ begin
     where id = w.id;
     types := array[case when w.kind = 'timer' then 'wait.resolved' else 'wait.expired' end];
     data := array[json_build_object('wait', w.id, 'kind', w.kind, 'call', w.call)];
-    if w.kind in ('approval', 'external') then
+    select * into c from perdure.calls where id = w.call for no key update;
+    if w.kind in ('approval', 'external', 'input') then
         update perdure.calls set state = 'expired', is_error = true, finished_at = now(), result = json_build_object(
-            'error', 'expired') where id = w.call returning * into c;
+            'error', 'expired', 'detail', w.kind) where id = c.id;
         types := types || 'call.expired'::text;
+        data := data || perdure.call_facts(c, c.attempts, null);
+    elsif w.kind = 'timer' and c.state = 'waiting' then
+        update perdure.calls set state = 'succeeded', is_error = false, finished_at = now(),
+            result = json_build_object('woken_at', perdure.stamp()),
+            history = perdure.correct_attempt(history, 'succeeded') where id = c.id;
+        types := types || 'call.succeeded'::text;
         data := data || perdure.call_facts(c, c.attempts, null);
     end if;
     perform perdure.tell(w.run, types, data);
@@ -148,7 +168,7 @@ begin
 end $$;
 
 -- Lets the clock act on one due wait. Answers null where another process holds the run or it is no longer due.
-create function perdure.expire_due(p_wait text, out run text, out leg integer) language plpgsql as $$
+create or replace function perdure.expire_due(p_wait text, out run text, out leg integer) language plpgsql as $$
 declare
     w perdure.waits;
 begin
@@ -166,8 +186,27 @@ begin
     leg := perdure.expire_wait(w);
 end $$;
 
+-- Says once that a question is still open. Answers its run, or null where that is no longer so.
+create or replace function perdure.remind(p_wait text) returns text language plpgsql as $$
+declare
+    w perdure.waits;
+begin
+    perform from perdure.runs r where r.id = (select x.run from perdure.waits x where x.id = p_wait)
+        for no key update skip locked;
+    if not found then
+        return null;
+    end if;
+    update perdure.waits set remind_at = null
+    where id = p_wait and state = 'open' and remind_at <= clock_timestamp() returning * into w;
+    if w.id is not null then
+        perform perdure.tell(w.run, array['wait.reminder'], array[json_build_object(
+            'wait', w.id, 'kind', w.kind, 'call', w.call, 'deadline', w.deadline)]);
+    end if;
+    return w.run;
+end $$;
+
 -- Settles a call of unknown outcome that no open wait holds. Verdicts: settled, same, other, held, missing.
-create function perdure.settle_call(
+create or replace function perdure.settle_call(
     p_call text, p_settlement json, p_by text, out verdict text, out run text
 ) language plpgsql as $$
 declare

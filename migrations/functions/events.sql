@@ -1,15 +1,15 @@
 -- Facts for clients, and the small things that every transition needs.
 
-create function perdure.stamp() returns text language sql stable as $$
+create or replace function perdure.stamp() returns text language sql stable as $$
     select to_char(clock_timestamp() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
 $$;
 
-create function perdure.new_id(p_prefix text) returns text language sql volatile as $$
+create or replace function perdure.new_id(p_prefix text) returns text language sql volatile as $$
     select p_prefix || '_' || substr(replace(gen_random_uuid()::text, '-', ''), 1, 26)
 $$;
 
 -- Appends events to a run whose row the caller has locked.
-create function perdure.tell(p_run text, p_types text[], p_data json[]) returns void language plpgsql as $$
+create or replace function perdure.tell(p_run text, p_types text[], p_data json[]) returns void language plpgsql as $$
 declare
     last bigint;
 begin
@@ -20,7 +20,7 @@ begin
 end $$;
 
 -- Attempts of a turn or a call: {attempt, worker, fence, started_at, ended_at, outcome}.
-create function perdure.open_attempt(p_history jsonb, p_attempt integer, p_worker text, p_fence bigint)
+create or replace function perdure.open_attempt(p_history jsonb, p_attempt integer, p_worker text, p_fence bigint)
 returns jsonb language sql stable as $$
     select p_history || jsonb_build_object(
         'attempt', p_attempt, 'worker', p_worker, 'fence', p_fence,
@@ -28,12 +28,12 @@ returns jsonb language sql stable as $$
 $$;
 
 -- Writes down what was found out about the last attempt.
-create function perdure.correct_attempt(p_history jsonb, p_outcome text) returns jsonb language sql stable as $$
+create or replace function perdure.correct_attempt(p_history jsonb, p_outcome text) returns jsonb language sql stable as $$
     select (p_history - -1) || ((p_history -> -1) || jsonb_build_object('outcome', p_outcome))
 $$;
 
 -- Whether an attempt that ended without an outcome may have had its effect, and nobody has found out since.
-create function perdure.may_have_happened(p_replay text, p_history jsonb) returns boolean language sql immutable as $$
+create or replace function perdure.may_have_happened(p_replay text, p_history jsonb) returns boolean language sql immutable as $$
     select p_replay in ('idempotent', 'at_most_once') and coalesce(
         max(n) filter (where attempt ->> 'outcome' in (
             'raised', 'timed_out', 'still_running', 'cancelled', 'interrupted'))
@@ -41,7 +41,7 @@ create function perdure.may_have_happened(p_replay text, p_history jsonb) return
     from jsonb_array_elements(p_history) with ordinality as attempts (attempt, n)
 $$;
 
-create function perdure.close_attempt(p_history jsonb, p_outcome text) returns jsonb language sql stable as $$
+create or replace function perdure.close_attempt(p_history jsonb, p_outcome text) returns jsonb language sql stable as $$
     select case when jsonb_array_length(p_history) = 0 or p_history #>> '{-1,ended_at}' is not null
         then p_history
         else (p_history - -1) || ((p_history -> -1)

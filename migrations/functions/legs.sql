@@ -2,17 +2,17 @@
 --
 -- Each transition, here and in the files beside, is one function, so one round trip and one commit. It locks the
 -- run row first and checks in later statements: a single statement would keep its first snapshot and lose
--- wake-ups. Lock order: session and target, run, waits, calls.
+-- wake-ups. Lock order: session and target, ancestor run, run, waits, calls.
 -- `fence` numbers the executions of a run's legs; a write under an older fence is answered 'fenced'. A statement
 -- whose answer got lost is sent again, so each transition knows its own earlier commit.
 
-create function perdure.active_seconds(r perdure.runs) returns double precision language sql stable as $$
+create or replace function perdure.active_seconds(r perdure.runs) returns double precision language sql stable as $$
     select r.active_seconds + coalesce(extract(epoch from clock_timestamp() - r.active_since), 0)
 $$;
 
 -- Begins an execution of a leg, which `p_execution` names. Answers 'taken' with the new fence; 'moved' when the
 -- run is past this leg; 'dead' when this worker has been given up.
-create function perdure.take_run(
+create or replace function perdure.take_run(
     p_run text, p_leg integer, p_worker text, p_execution text, out verdict text, out fence bigint
 ) language plpgsql as $$
 declare
@@ -21,7 +21,7 @@ declare
     replayed bigint := 0;
 begin
     select * into r from perdure.runs where id = p_run for no key update;
-    if r.id is null or r.leg <> p_leg or r.held or r.finished_at is not null or r.status = 'waiting' then
+    if r.id is null or r.leg <> p_leg or r.held or r.finished_at is not null or r.parked then
         verdict := 'moved';
         return;
     end if;
@@ -54,7 +54,7 @@ begin
 end $$;
 
 -- Ends the leg because everything left to do is being waited for. 'again' when that is not so (any more).
-create function perdure.park_run(p_run text, p_fence bigint, p_leg integer) returns text language plpgsql as $$
+create or replace function perdure.park_run(p_run text, p_fence bigint, p_leg integer) returns text language plpgsql as $$
 declare
     r perdure.runs;
     open_waits json;
@@ -64,10 +64,12 @@ begin
         return 'over';
     elsif r.fence <> p_fence then
         return 'fenced';
-    elsif r.status = 'cancelling' then
-        return 'again';
     end if;
-    if exists (select from perdure.calls c where c.run = p_run and c.turn = r.turns
+    if r.status = 'cancelling' then
+        if not perdure.has_live_child(p_run) and not perdure.has_held_compensation(p_run) then
+            return 'again';
+        end if;
+    elsif exists (select from perdure.calls c where c.run = p_run and c.turn = r.turns
                and c.state in ('proposed', 'ready', 'started')
                and not exists (select from perdure.waits w where w.call = c.id and w.state = 'open')) then
         return 'again';
@@ -77,15 +79,19 @@ begin
     if open_waits is null then
         return 'again';
     end if;
-    update perdure.runs set status = 'waiting', leg = p_leg + 1, owner = null, fence = r.fence + 1,
+    update perdure.runs set parked = true, leg = p_leg + 1, owner = null, fence = r.fence + 1,
+        status = case when status = 'cancelling' then status else 'waiting' end,
         active_seconds = perdure.active_seconds(r), active_since = null, breaches = 0
     where id = p_run;
-    perform perdure.tell(p_run, array['run.waiting'], array[json_build_object('leg', p_leg, 'waits', open_waits)]);
+    if r.status <> 'cancelling' then
+        perform perdure.tell(p_run, array['run.waiting'],
+            array[json_build_object('leg', p_leg, 'waits', open_waits)]);
+    end if;
     return 'parked';
 end $$;
 
 -- Ends the leg at a turn's border; the caller enqueues the next one in the same transaction.
-create function perdure.hand_off_run(p_run text, p_fence bigint, p_leg integer, p_why text)
+create or replace function perdure.hand_off_run(p_run text, p_fence bigint, p_leg integer, p_why text)
 returns text language plpgsql as $$
 declare
     r perdure.runs;
@@ -105,6 +111,7 @@ begin
 end $$;
 
 -- Wakes a parked run. Answers the leg to enqueue in the same transaction, or null if it is not parked.
-create function perdure.wake_run(p_run text) returns integer language sql volatile as $$
-    update perdure.runs set status = 'queued' where id = p_run and status = 'waiting' returning leg
+create or replace function perdure.wake_run(p_run text) returns integer language sql volatile as $$
+    update perdure.runs set parked = false, status = case when status = 'waiting' then 'queued' else status end
+    where id = p_run and parked returning leg
 $$;

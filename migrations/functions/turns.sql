@@ -1,18 +1,56 @@
 -- The model's answers: an attempt is recorded before the call, the answer whole after it.
 
--- The limit that forbids the run another turn, or null.
-create function perdure.limit_reached(r perdure.runs) returns text language sql stable as $$
-    select case
-        when r.turns >= (r.limits ->> 'turns')::integer then 'limit_turns'
-        when r.input_tokens + r.output_tokens >= (r.limits ->> 'tokens')::bigint then 'limit_tokens'
-        when r.cost_usd >= (r.limits ->> 'cost_usd')::numeric then 'limit_cost'
-        when perdure.active_seconds(r) >= (r.limits ->> 'seconds')::double precision then 'limit_seconds'
-        when r.deadline <= clock_timestamp() then 'deadline'
-    end
+-- What a run and all below it have used.
+create or replace function perdure.used(
+    p_run text, out turns bigint, out tokens bigint, out cost_usd numeric, out seconds double precision,
+    out calls bigint
+) language sql stable as $$
+    with recursive tree as (
+        select r.* from perdure.runs r where r.id = p_run
+        union all
+        select child.* from perdure.runs child join tree on child.parent = tree.id
+    )
+    select sum(t.turns), sum(t.input_tokens + t.output_tokens), sum(t.cost_usd),
+        sum(t.active_seconds + coalesce(extract(epoch from clock_timestamp() - t.active_since), 0)),
+        (select count(*) from perdure.calls c where c.run in (select id from tree) and c.compensates is null)
+    from tree t
+$$;
+
+-- The limit that forbids the run another turn, or null. A run draws on the budgets of all above it.
+create or replace function perdure.limit_reached(p_run text) returns text language plpgsql stable as $$
+declare
+    r perdure.runs;
+    reached text;
+    above text := p_run;
+begin
+    while above is not null loop
+        select * into r from perdure.runs where id = above;
+        select case
+            when used.turns >= (r.limits ->> 'turns')::integer then 'limit_turns'
+            when used.tokens >= (r.limits ->> 'tokens')::bigint then 'limit_tokens'
+            when used.cost_usd >= (r.limits ->> 'cost_usd')::numeric then 'limit_cost'
+            when used.seconds >= (r.limits ->> 'seconds')::double precision then 'limit_seconds'
+            when r.deadline <= clock_timestamp() then 'deadline'
+        end into reached from perdure.used(above) used;
+        exit when reached is not null;
+        above := r.parent;
+    end loop;
+    return reached;
+end $$;
+
+-- Whether the calls asked for so far are more than the run, or one above it, may make.
+create or replace function perdure.asks_too_much(p_run text) returns boolean language sql stable as $$
+    with recursive above as (
+        select id, parent, limits from perdure.runs where id = p_run
+        union all
+        select r.id, r.parent, r.limits from perdure.runs r join above on r.id = above.parent
+    )
+    select coalesce(bool_or((perdure.used(id)).calls > (limits ->> 'calls')::integer), false)
+    from above where limits ->> 'calls' is not null
 $$;
 
 -- Before a model call: 'call', or why not: 'answered', 'cancel', 'fenced', or the limit that is reached.
-create function perdure.begin_turn(
+create or replace function perdure.begin_turn(
     p_run text, p_fence bigint, p_turn integer, p_worker text, p_model text, p_parameters jsonb,
     p_prompt_hash text, p_tools_hash text, p_take_messages boolean
 ) returns text language plpgsql as $$
@@ -30,7 +68,7 @@ begin
     elsif r.status = 'cancelling' then
         return 'cancel';
     end if;
-    reached := perdure.limit_reached(r);
+    reached := perdure.limit_reached(p_run);
     if reached is not null then
         return reached;
     end if;
@@ -60,14 +98,14 @@ begin
 end $$;
 
 -- The calls of a turn, with what the model is told of each.
-create function perdure.told_calls(t perdure.turns) returns json language sql stable as $$
+create or replace function perdure.told_calls(t perdure.turns) returns json language sql stable as $$
     select coalesce(json_agg(json_build_object('provider_id', c.provider_id, 'state', c.state,
         'result', c.result, 'told_unknown', c.told_unknown) order by c.index), '[]')
     from perdure.calls c where c.run = t.run and c.turn = t.number
 $$;
 
 -- Stores the model's answer with the calls it asks for.
-create function perdure.finish_turn(
+create or replace function perdure.finish_turn(
     p_run text, p_fence bigint, p_turn integer, p_model text, p_stop_reason text, p_content json, p_usage jsonb,
     p_cost numeric, p_provider_ids text[], p_tools text[], p_inputs text[]
 ) returns text language plpgsql as $$
@@ -116,7 +154,7 @@ begin
 end $$;
 
 -- Records that a model call failed; with seconds, opens the timer that the next attempt waits for.
-create function perdure.fail_turn(
+create or replace function perdure.fail_turn(
     p_run text, p_fence bigint, p_turn integer, p_outcome text, p_detail text, p_maybe_paid boolean,
     p_retry_seconds double precision
 ) returns text language plpgsql as $$

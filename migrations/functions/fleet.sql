@@ -1,7 +1,7 @@
 -- Workers, takeover, and the invariants that a live run must keep.
 
 -- A worker's lease is the advisory lock (1346720836, workers.lock), held by its session.
-create function perdure.leases() returns setof integer language sql stable as $$
+create or replace function perdure.leases() returns setof integer language sql stable as $$
     select objid::integer from pg_locks
     where locktype = 'advisory' and classid = 1346720836 and objsubid = 2 and granted
       and database = (select oid from pg_database where datname = current_database())
@@ -11,7 +11,7 @@ $$;
 -- or that the leg is no longer that worker's ('gone'). Who owns the run says nothing: a worker may die between
 -- claiming a leg and taking the run.
 -- The fence rises, so whatever the dead worker still sends is refused.
-create function perdure.take_over(p_run text, p_leg integer, p_from text) returns text language plpgsql as $$
+create or replace function perdure.take_over(p_run text, p_leg integer, p_from text) returns text language plpgsql as $$
 declare
     r perdure.runs;
     beat timestamptz;
@@ -33,7 +33,7 @@ end $$;
 
 -- Goes on with the next leg from our tables, because DBOS no longer carries this one. The third time without
 -- progress the run is dead-lettered. Answers the leg to enqueue, or null.
-create function perdure.carry_on(p_run text, p_leg integer, p_why text) returns integer language plpgsql as $$
+create or replace function perdure.carry_on(p_run text, p_leg integer, p_why text) returns integer language plpgsql as $$
 declare
     r perdure.runs;
     c perdure.calls;
@@ -46,15 +46,15 @@ begin
                 history = perdure.close_attempt(history, 'interrupted'),
                 result = json_build_object('error', 'outcome_unknown', 'detail', 'interrupted')
                 where run = p_run and state = 'started' returning * loop
-            perform perdure.tell(p_run, array['call.outcome_unknown'],
+            perform perdure.tell(p_run, array[perdure.call_event(c, 'outcome_unknown')],
                 array[perdure.call_facts(c, c.attempts, c.worker)]);
         end loop;
         perform perdure.end_run(p_run, null, 'dead_letter', 'internal', null,
             json_build_object('type', 'internal', 'detail', p_why));
         return null;
     end if;
-    update perdure.runs set breaches = r.breaches + 1, leg = r.leg + 1, fence = r.fence + 1, owner = null,
-        active_seconds = perdure.active_seconds(r), active_since = null,
+    update perdure.runs set breaches = r.breaches + 1, leg = r.leg + 1, fence = r.fence + 1,
+        owner = null, parked = false, active_seconds = perdure.active_seconds(r), active_since = null,
         status = case when status = 'cancelling' then status else 'queued' end
     where id = p_run;
     perform perdure.tell(p_run, array['run.handed_off'], array[json_build_object('leg', p_leg, 'why', p_why)]);
@@ -62,21 +62,21 @@ begin
 end $$;
 
 -- Live runs that nothing carries: their leg is unknown to DBOS or over there, or they wait for nothing.
-create function perdure.stranded() returns table (run text, leg integer, why text) language plpgsql stable as $$
+create or replace function perdure.stranded() returns table (run text, leg integer, why text) language plpgsql stable as $$
 begin
     return query
     select r.id, r.leg, coalesce('its leg is ' || s.status || ' in the journal', 'its leg is not in the journal')
     from perdure.runs r left join dbos.workflow_status s on s.workflow_uuid = r.id || ':' || r.leg
-    where r.status in ('queued', 'running', 'cancelling') and not r.held
+    where r.status in ('queued', 'running', 'cancelling') and not r.held and not r.parked
       and (s.status is null or s.status not in ('ENQUEUED', 'DELAYED', 'PENDING'))
     union all
     select r.id, r.leg, 'it waits for nothing' from perdure.runs r
-    where r.status = 'waiting'
+    where r.parked
       and not exists (select from perdure.waits w where w.run = r.id and w.state = 'open');
 end $$;
 
 -- Held runs whose holder has ended without letting them go.
-create function perdure.forgotten() returns table (run text, session text, target text) language sql stable as $$
+create or replace function perdure.forgotten() returns table (run text, session text, target text) language sql stable as $$
     select x.id, x.session, x.target from perdure.runs x
     where x.held and x.finished_at is null and not exists (
         select from perdure.runs y

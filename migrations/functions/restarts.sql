@@ -1,0 +1,86 @@
+-- Going on with a run that has ended, and branching off from one.
+
+-- Reopens a run that was stopped by a limit, by its model or by us. Verdicts: reopened, missing, active (it has
+-- not ended), taken (its parent has its result), unfit, busy; or the limit that still stops it. The caller holds
+-- the session's and the target's row, and enqueues `leg` in the same transaction.
+create or replace function perdure.reopen_run(p_run text, p_limits jsonb, p_by text, out verdict text, out leg integer)
+language plpgsql as $$
+declare
+    r perdure.runs;
+begin
+    select * into r from perdure.runs where id = p_run for no key update;
+    verdict := case
+        when r.id is null then 'missing'
+        when r.finished_at is null then 'active'
+        when r.parent is not null then 'taken'
+        when r.status <> 'dead_letter'
+            and not (r.status = 'failed' and (r.reason like 'limit%' or r.reason = 'model_error')) then 'unfit'
+        when exists (select from perdure.runs x where x.finished_at is null
+            and (x.session = r.session or x.target = r.target)) then 'busy'
+    end;
+    if verdict is not null then
+        return;
+    end if;
+    update perdure.runs set limits = p_limits, finished_at = null, error = null, reason = null, output = null,
+        status = case when compensate then 'cancelling' else 'queued' end, breaches = 0, model_failures = 0
+    where id = p_run;
+    verdict := perdure.limit_reached(p_run);
+    if verdict is null and perdure.asks_too_much(p_run) then
+        verdict := 'limit_calls';
+    end if;
+    if verdict is not null then
+        return;
+    end if;
+    -- What the end cut short goes on; what had not begun is asked anew, unless it was allowed already.
+    update perdure.calls c set finished_at = null,
+        state = case when attempts > 0 or exists (select from perdure.waits w
+            where w.call = c.id and w.kind = 'approval' and w.state = 'resolved') then 'ready' else 'proposed' end
+    where run = p_run and turn = r.turns and state = 'cancelled';
+    update perdure.messages set state = 'queued' where run = p_run and state = 'undelivered';
+    perform perdure.tell(p_run, array['run.resumed'], array[json_build_object(
+        'reopened', true, 'by', p_by, 'limits', p_limits)]);
+    leg := r.leg;
+    verdict := 'reopened';
+end $$;
+
+-- Makes a run that shares the first turns of another with all that came of them. Verdicts: forked, missing,
+-- no_turn, unfinished (a call of those turns has not ended). The caller has made the session, and enqueues leg 1.
+create or replace function perdure.fork_run(
+    p_source text, p_turn integer, p_run text, p_session text, p_trace_id text, p_by text
+) returns text language plpgsql as $$
+declare
+    r perdure.runs;
+begin
+    select * into r from perdure.runs where id = p_source for no key update;
+    if r.id is null then
+        return 'missing';
+    elsif not exists (select from perdure.turns where run = p_source and number = p_turn and finished_at is not null) then
+        return 'no_turn';
+    elsif exists (select from perdure.calls where run = p_source and turn <= p_turn
+                  and (finished_at is null and compensates is null)) then
+        return 'unfinished';
+    end if;
+    insert into perdure.runs (id, root, agent, agent_version, session, input, metadata, limits, priority, trace_id,
+        forked_from, turns)
+    values (p_run, p_run, r.agent, r.agent_version, p_session, r.input, r.metadata, r.limits, r.priority,
+        p_trace_id, p_source, p_turn);
+    insert into perdure.turns (run, number, model, parameters, prompt_hash, tools_hash, stop_reason, content, usage,
+        attempts, history, worker, started_at, finished_at)
+    select p_run, number, model, parameters, prompt_hash, tools_hash, stop_reason, content, usage,
+        attempts, history, worker, started_at, finished_at
+    from perdure.turns where run = p_source and number <= p_turn;
+    insert into perdure.calls (id, run, turn, index, root, session, provider_id, tool, proposed, arguments,
+        arguments_hash, replay, approval, state, attempts, history, result, is_error, told_unknown, skipped,
+        settlement, fence, worker, created_at, started_at, finished_at, origin)
+    select 'call_' || substr(p_run, 5) || '_' || turn || '_' || index, p_run, turn, index, p_run, p_session,
+        provider_id, tool, proposed, arguments, arguments_hash, replay, approval, state, attempts, history, result,
+        is_error, told_unknown, skipped, settlement, fence, worker, created_at, started_at, finished_at,
+        coalesce(origin, p_source)
+    from perdure.calls where run = p_source and turn <= p_turn and compensates is null;
+    insert into perdure.messages (id, run, text, content, state, turn, created_at)
+    select perdure.new_id('msg'), p_run, text, content, state, turn, created_at
+    from perdure.messages where run = p_source and turn <= p_turn and state = 'delivered' order by place;
+    perform perdure.tell(p_run, array['run.queued'], array[json_build_object('agent', r.agent,
+        'agent_version', r.agent_version, 'held', false, 'forked_from', p_source, 'turn', p_turn, 'by', p_by)]);
+    return 'forked';
+end $$;
