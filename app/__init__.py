@@ -2,6 +2,7 @@
 
 from app.domain.limits import Limits
 from app.tools.agent import Agent
+from app.tools.builtin import ask_user, delegate, sleep_for, sleep_until
 from app.tools.context import ToolContext
 from app.tools.declare import tool
 from app.tools.outcomes import CannotTell, DidNotHappen, Happened, ToolError
@@ -14,5 +15,9 @@ __all__ = [
     "Limits",
     "ToolContext",
     "ToolError",
+    "ask_user",
+    "delegate",
+    "sleep_for",
+    "sleep_until",
     "tool",
 ]

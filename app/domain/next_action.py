@@ -24,6 +24,11 @@ class Park:
 
 
 @dataclass(frozen=True)
+class Compensate:
+    pass
+
+
+@dataclass(frozen=True)
 class HandOff:
     why: str
 
@@ -38,7 +43,8 @@ class Fail:
     failure: Failure
 
 
-Action = CallModel | RunCalls | Park | HandOff | Finish | Fail
+Border = Park | Compensate | HandOff | Finish | Fail
+Action = CallModel | RunCalls | Border
 
 STOPPED = {
     "max_tokens": (
@@ -58,8 +64,14 @@ def next_action(at: Position) -> Action:
         return Fail(at.failure)
     if at.cancelling:
         # What has begun is settled from the ledger; nothing new begins.
-        return _run(at, Phase.IN_DOUBT) or Finish("cancelled")
+        return _run(at, Phase.IN_DOUBT) or _wind_up(at)
     return _run(at, Phase.TODO, Phase.IN_DOUBT) or _wait(at) or _after_turn(at)
+
+
+def _wind_up(at: Position) -> Action:
+    if at.children or at.compensation is Phase.HELD:
+        return Park()
+    return Compensate() if at.compensation is Phase.TODO else Finish("cancelled")
 
 
 def _run(at: Position, *phases: Phase) -> RunCalls | None:

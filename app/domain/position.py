@@ -42,6 +42,8 @@ class Position:
     backing_off: bool = False
     messages: bool = False
     cancelling: bool = False
+    children: bool = False
+    compensation: Phase | None = None
     draining: bool = False
     failure: Failure | None = None
     turns_in_leg: int = 0
@@ -57,6 +59,9 @@ class Position:
             backing_off=output["backing_off"],
             messages=output["messages"],
             cancelling=output["cancelling"],
+            # Absent from what was journaled before they were known.
+            children=output.get("children", False),
+            compensation=Phase(output["compensation"]) if output.get("compensation") else None,
             draining=output["draining"],
         )
 

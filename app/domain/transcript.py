@@ -39,7 +39,7 @@ class ToldRun:
 
     input: str | list[Block]
     turns: tuple[ToldTurn, ...] = ()
-    messages: dict[int, list[str]] = field(default_factory=dict)
+    messages: dict[int, list[str | list[Block]]] = field(default_factory=dict)
     cancelled: bool = False
 
 
@@ -56,11 +56,21 @@ def told(call: ToldCall) -> tuple[str, bool]:
         case "denied":
             return f"This call was denied and not run. Reason: {detail or 'none given'}.", True
         case "expired":
-            return "The approval of this call expired; it was not run.", True
+            return _expired(detail), True
         case "cancelled":
             return "This call was cancelled; it was not run.", True
         case _:
             return NOT_RUN, True
+
+
+def _expired(asked: Json) -> str:
+    match asked:
+        case "input":
+            return "The question expired: nobody answered it in time."
+        case "external":
+            return "This call expired: no result of it came in time."
+        case _:
+            return "The approval of this call expired; it was not run."
 
 
 def _success(result: Json) -> str:
@@ -118,7 +128,7 @@ def _blocks(content: str | list[Block]) -> list[Block]:
 
 
 def _texts(run: ToldRun, turn: int) -> list[Block]:
-    return [{"type": "text", "text": text} for text in run.messages.get(turn, ())]
+    return [block for said in run.messages.get(turn, ()) for block in _blocks(said)]
 
 
 def _sayable(turn: ToldTurn) -> list[Block]:

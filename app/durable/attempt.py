@@ -12,13 +12,13 @@ from app.domain.replay import (
     after_reconcile,
     writes_intent,
 )
-from app.durable import ledger
+from app.durable import asking, ledger
 from app.durable.body import Ended, run_body
 from app.durable.execution import bench
 from app.durable.ledger import Call
 from app.durable.reconcile import ask_world
 from app.durable.transactional import run_transactional
-from app.store.calls import Intent
+from app.store.calls import Hold, Intent
 from app.tools.declare import Tool
 
 NOT_CALLED = "not_called"
@@ -42,8 +42,8 @@ class Attempt:
 
     async def run(self) -> bool:
         """True once the call has succeeded; else the ledger says what comes next."""
-        if self.tool.external:
-            await self._ask_client()
+        if self.tool.waits is not None:
+            await asking.ask(self.call, self.tool, self.intent, self.number)
             return False
         policy = self.call.policy(self.tool)
         if writes_intent(policy) and not await self._commit_intent():
@@ -55,19 +55,6 @@ class Attempt:
         if ended is not None:
             await self._settle(ended)
         return ended is None
-
-    async def _ask_client(self) -> None:
-        """The call runs on a client's side: the wait is the intent, its resolution the outcome."""
-        expires = self.tool.expires
-        await ledger.hold(
-            self.call,
-            self.intent,
-            "waiting",
-            kind="external",
-            question=f"{self.tool.name} runs on the client's side: what did it come to?",
-            attempt=self.number,
-            seconds=None if expires is None else expires.total_seconds(),
-        )
 
     async def _commit_intent(self) -> bool:
         """No intent, no effect: whether the tool may be called, now that `started` is committed."""
@@ -135,16 +122,12 @@ class Attempt:
         if not ask or self.tool.on_unknown != "ask":
             await finish_unknown(self.call, self.intent, self.number, end.how)
             return
-        await ledger.hold(
-            self.call,
-            self.intent,
-            "outcome_unknown",
-            kind="outcome",
-            question=f"Did {self.tool.name} happen? "
-            f"Its attempt {self.number} ended without an outcome: {end.detail}",
-            attempt=self.number,
-            ended=end.how,
+        question = (
+            f"Did {self.tool.name} happen? "
+            f"Its attempt {self.number} ended without an outcome: {end.detail}"
         )
+        wait = Hold("outcome_unknown", "outcome", question, attempt_ended=end.how)
+        await ledger.hold(self.call, self.intent, wait, self.number)
 
     async def _finish(self, state: str, result: object, ended: str) -> None:
         await ledger.finish(
@@ -152,16 +135,9 @@ class Attempt:
         )
 
     async def _again(self, seconds: float, ended: str) -> None:
-        await ledger.hold(
-            self.call,
-            self.intent,
-            "ready",
-            kind="timer",
-            question="when to run the next attempt",
-            attempt=self.number,
-            seconds=seconds,
-            ended=ended,
-        )
+        question = "when to run the next attempt"
+        wait = Hold("ready", "timer", question, seconds=seconds, attempt_ended=ended)
+        await ledger.hold(self.call, self.intent, wait, self.number)
 
 
 async def finish_unknown(call: Call, intent: Intent, attempt: int, ended: str) -> None:

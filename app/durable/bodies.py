@@ -31,6 +31,7 @@ class Body:
     loop: asyncio.AbstractEventLoop
     told: asyncio.Event
     cancelled: threading.Event
+    undoes: bool
 
     def cancel(self) -> None:
         """From any thread."""
@@ -56,16 +57,17 @@ class Bodies:
         *,
         cancelled: threading.Event | None = None,
         stoppable: bool = True,
+        undoes: bool = False,
         seconds: float | None = None,
     ) -> T:
         """What `work` returns or raises; Stopped, if it was told to stop and gave no result.
 
         A body that is not `stoppable` runs in a thread: when it is cancelled it is told, and
-        waited for; when its time is up it is left behind.
+        waited for; when its time is up it is left behind. No cancel ends one that `undoes`.
         """
         loop = asyncio.get_running_loop()
         task = loop.create_task(work)
-        body = Body(run, fence, loop, asyncio.Event(), cancelled or threading.Event())
+        body = Body(run, fence, loop, asyncio.Event(), cancelled or threading.Event(), undoes)
         with self._lock:
             self._bodies.add(body)
         try:

@@ -46,6 +46,7 @@ async def run_body(
             tool.invoke(ctx, call.arguments),
             cancelled=cancelled,
             stoppable=tool.is_async,
+            undoes=call.undoes,
             seconds=tool.timeout,
         )
     except Stopped as stopped:

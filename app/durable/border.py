@@ -7,6 +7,8 @@ from pydantic import ValidationError
 
 from app.domain.position import phase_of
 from app.durable import names
+from app.durable.children import result_of
+from app.durable.ending import let_go
 from app.durable.execution import Execution, bench, enter, execution
 from app.errors import Fenced
 from app.store import runs, turns
@@ -34,7 +36,9 @@ async def take(run: str, leg: int) -> bool:
         return False
     facts = await at.store(lambda c: runs.facts(c, run))
     enter(Execution(run, leg, fence, facts))
-    if facts["cancelling"] or at.registry.agent(facts["agent"]) is not None:
+    # To end it nothing of the agent is needed, but to undo what it did is.
+    ending = facts["cancelling"] and not facts["compensate"]
+    if ending or at.registry.agent(facts["agent"]) is not None:
         return True
     await _hand_off(run, leg, "no such agent here", pause=HOMELESS_SECONDS)
     return False
@@ -42,10 +46,10 @@ async def take(run: str, leg: int) -> bool:
 
 @DBOS.step(name=names.OPEN)
 async def open_leg(run: str, leg: int) -> Output:
-    return await _look(run)
+    return await look(run)
 
 
-async def _look(run: str) -> Output:
+async def look(run: str) -> Output:
     at = bench()
     found = await at.store(lambda c: runs.look(c, run))
     calls = found.pop("calls")
@@ -63,7 +67,7 @@ async def park_step(run: str, leg: int) -> Output:
     me = execution()
     verdict = me.guard(await bench().store(lambda c: runs.park(c, run, me.fence, leg)))
     if verdict == "again":
-        return {"position": await _look(run)}
+        return {"position": await look(run)}
     return {"ended": verdict}
 
 
@@ -105,14 +109,15 @@ async def settle_step(
             connection, run, me.fence, status, reason=reason, output=output, error=error
         )
         if verdict == "ended":
-            for freed in await runs.release_held(connection, **work):
-                await at.legs.enqueue(transaction, freed["run"], freed["leg"])
+            result = None if output is None else result_of(run, output)
+            for each in await let_go(transaction, at.legs, {**work, "id": run}, result):
+                at.notifier.tell(each)
         return verdict
 
     verdict = me.guard(await at.transact(settle))
     if verdict in ("ended", "over"):
         return {"ended": status}
-    return {"position": await _look(run)}
+    return {"position": await look(run)}
 
 
 async def _output(

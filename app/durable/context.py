@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from app.domain.ids import idempotency_key
 from app.durable.execution import execution
 from app.durable.ledger import Call
-from app.tools.context import ToolContext
+from app.tools.context import Done, ToolContext
 from app.tools.declare import Tool
 
 log = logging.getLogger(__name__)
@@ -28,6 +28,10 @@ def context_for(
     cancelled: threading.Event | None = None,
 ) -> ToolContext:
     me, row = execution(), call.row
+    done = None
+    if call.undoes:
+        key = idempotency_key(me.run, row["done_turn"], row["done_index"])
+        done = Done(key, row["done_result"])
     return ToolContext(
         run_id=me.run,
         session_id=row["session"],
@@ -37,6 +41,7 @@ def context_for(
         attempt=attempt,
         idempotency_key=idempotency_key(me.run, row["turn"], row["index"]),
         fence=me.fence,
+        done=done,
         connection=connection,
         cancelled=cancelled,
         on_progress=partial(log.info, "%s: %s", tool.name),

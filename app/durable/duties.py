@@ -110,7 +110,7 @@ class Duties:
             owned = await workers.owned(connection, self.bench.worker)
             for body in bodies:
                 fence, cancelling = owned.get(body.run, (None, False))
-                if cancelling or fence != body.fence:
+                if fence != body.fence or (cancelling and not body.undoes):
                     body.cancel()
             await self._give_back(
                 database, set(await workers.pending_legs(connection, self.bench.worker))

@@ -5,6 +5,7 @@ import logging
 import time
 from math import inf
 
+from app.durable.ending import let_go
 from app.durable.enqueue import Legs
 from app.durable.lease import Lease
 from app.durable.liveness import is_gone
@@ -133,7 +134,10 @@ async def carry_on(database: Database, legs: Legs, run: str, leg: int, why: str)
     """Goes on with the next leg, from our tables, where DBOS does not carry this one any more."""
     log.warning("%s is stranded: %s", run, why)
     async with database.transaction() as transaction:
-        await runs.lock_work_of(transaction.connection, run)
+        work = await runs.lock_work_of(transaction.connection, run)
+        assert work is not None
         following = await workers.carry_on(transaction.connection, run, leg, why)
-        if following is not None:
+        if following is None:
+            await let_go(transaction, legs, {**work, "id": run})
+        else:
             await legs.enqueue(transaction, run, following)

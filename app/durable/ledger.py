@@ -11,6 +11,7 @@ from app.store.calls import Hold, Intent, Outcome, Place
 from app.store.db import Row, Transaction
 from app.tools.agent import Agent
 from app.tools.declare import Tool
+from app.tools.undo import undo_of
 
 # Attempts that ended without a result, as they stand in a call's history.
 FAILED = ("raised", "timed_out", "still_running", "did_not_happen")
@@ -35,8 +36,13 @@ class Call:
         return phase_of(self.state, held=self.row["held"])
 
     @property
+    def undoes(self) -> bool:
+        return self.row["compensates"] is not None
+
+    @property
     def cancelling(self) -> bool:
-        return bool(self.row["status"] == "cancelling")
+        """Whether the cancel of its run ends this call too; it is what sets an undo going."""
+        return bool(self.row["status"] == "cancelling") and not self.undoes
 
     @property
     def attempt(self) -> int:
@@ -78,7 +84,10 @@ async def load(run: str, turn: int, index: int) -> Call:
     at = bench()
     found = await at.store(lambda c: calls.load(c, run, turn, index))
     agent = at.registry.agent(found["agent"])
-    return Call(found, agent, None if agent is None else agent.tool(found["tool"]))
+    tool = None if agent is None else agent.tool(found["tool"])
+    if tool is not None and found["compensates"] is not None:
+        tool = undo_of(tool)
+    return Call(found, agent, tool)
 
 
 async def start(call: Call, intent: Intent, attempt: int) -> str:
@@ -113,22 +122,18 @@ async def _settle_late(transaction: Transaction, place: Place, result: object) -
         await bench().legs.enqueue(transaction, place.run, settled["leg"])
 
 
-async def hold(
-    call: Call,
-    intent: Intent,
-    state: str,
-    *,
-    kind: str,
-    question: str,
-    attempt: int = 0,
-    evidence: object = None,
-    seconds: float | None = None,
-    ended: str | None = None,
-) -> None:
+async def hold(call: Call, intent: Intent, wait: Hold, attempt: int = 0) -> None:
     place = call.place(attempt)
-    wait = Hold(state, kind, question, evidence, seconds, ended)
     verdict = await bench().store(lambda c: calls.hold(c, place, intent, wait))
     execution().guard(verdict)
+
+
+async def next_compensation() -> tuple[int, int] | None:
+    """Turn and index of the call that undoes the next one, if any is left to undo."""
+    me = execution()
+    found = await bench().store(lambda c: calls.next_compensation(c, me.run, me.fence))
+    me.guard(found["verdict"])
+    return None if found["turn"] is None else (found["turn"], found["index"])
 
 
 async def supersede_approval(call: Call) -> None:

@@ -6,13 +6,23 @@ from typing import Any, assert_never
 
 from dbos import DBOS
 
-from app.domain.next_action import CallModel, Fail, Finish, HandOff, Park, RunCalls, next_action
+from app.domain.next_action import (
+    Border,
+    CallModel,
+    Compensate,
+    Fail,
+    Finish,
+    HandOff,
+    Park,
+    RunCalls,
+    next_action,
+)
 from app.domain.position import Position
 from app.durable import names
 from app.durable.border import hand_off_step, open_leg, park_step, settle_step, take
 from app.durable.execution import in_hand
 from app.durable.model_step import model_step
-from app.durable.tool_step import tool_step
+from app.durable.tool_step import compensate_step, tool_step
 
 
 class Misplaced(Exception):
@@ -36,23 +46,30 @@ async def _carry(run: str, number: int) -> str:
                 continuing = at.stop_reason == "pause_turn"
                 output = await model_step(run, turn, continuing)
                 at = at.after_model(_placed(output, turn=turn))
-                continue
             case RunCalls(turn, indexes):
                 at = at.after_calls(await _run_calls(run, turn, indexes))
-                continue
-            case Park():
-                over = await park_step(run, number)
-            case HandOff(why):
-                over = await hand_off_step(run, number, why)
-            case Finish(status):
-                over = await settle_step(run, at.turn, status, None, None)
-            case Fail(failure):
-                over = await settle_step(run, at.turn, "failed", failure.reason, failure.detail)
-            case other:
-                assert_never(other)
-        if "position" not in over:
-            return str(over["ended"])
-        at = at.after_look(over["position"])
+            case border:
+                over = await _cross(run, number, at.turn, border)
+                if "position" not in over:
+                    return str(over["ended"])
+                at = at.after_look(over["position"])
+
+
+async def _cross(run: str, number: int, turn: int, border: Border) -> dict[str, Any]:
+    """How the leg ended, or where the run stands if it has not."""
+    match border:
+        case Park():
+            return await park_step(run, number)
+        case Compensate():
+            return await compensate_step(run, number)
+        case HandOff(why):
+            return await hand_off_step(run, number, why)
+        case Finish(status):
+            return await settle_step(run, turn, status, None, None)
+        case Fail(failure):
+            return await settle_step(run, turn, "failed", failure.reason, failure.detail)
+        case other:
+            assert_never(other)
 
 
 async def _run_calls(run: str, turn: int, indexes: tuple[int, ...]) -> list[dict[str, Any]]:

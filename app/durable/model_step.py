@@ -109,11 +109,9 @@ async def _answered(turn: int, stop_reason: str, calls: int) -> Output:
 
 async def _asks_too_much() -> bool:
     me = execution()
-    limit = me.facts["limits"]["calls"]
-    if limit is None:
+    if me.facts["limits"]["calls"] is None and me.facts["parent"] is None:
         return False
-    made = await bench().store(lambda c: turns.calls_made(c, me.run))
-    return bool(made > limit)
+    return await bench().store(lambda c: turns.asks_too_much(c, me.run))
 
 
 async def _fail(run: str, turn: int, failure: ModelFailure, failures: int) -> Output:
@@ -197,9 +195,10 @@ def _schema(tool: Output) -> Output:
 
 
 def _told(run: Row) -> ToldRun:
-    messages: dict[int, list[str]] = {}
+    messages: dict[int, list[str | list[Output]]] = {}
     for message in run["messages"] or ():
-        messages.setdefault(message["turn"], []).append(message["text"])
+        said = message["content"] or message["text"]
+        messages.setdefault(message["turn"], []).append(said)
     return ToldRun(
         input=run["input"],
         turns=tuple(

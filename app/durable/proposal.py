@@ -1,10 +1,13 @@
 """Before a call's first start: what is decided once, and what needs a person."""
 
 from app.domain.canonical import digest, readable
+from app.domain.rules import fits
 from app.durable import ledger
 from app.durable.context import context_for, log_failure, within
+from app.durable.execution import bench
 from app.durable.ledger import Call
-from app.store.calls import Intent
+from app.store import rules
+from app.store.calls import Hold, Intent
 from app.tools.context import ToolContext
 from app.tools.declare import Tool
 from app.tools.errors import InvalidArguments
@@ -72,15 +75,18 @@ async def ask(call: Call, tool: Tool, intent: Intent, evidence: object, changed:
     question = f"May {call.row['agent']} run {tool.name}?{changed}"
     if call.row["guarded"]:
         question += f" The outcome of an earlier {tool.name} is still unknown."
-    await ledger.hold(
-        call,
-        intent,
-        "waiting",
-        kind="approval",
-        question=question,
-        evidence=evidence,
-        seconds=None if tool.expires is None else tool.expires.total_seconds(),
-    )
+    # What has changed since it was allowed is for a person to see, whatever rules there are.
+    rule = None if changed or call.row["guarded"] else await standing_rule(call, intent.arguments)
+    seconds = None if tool.expires is None else tool.expires.total_seconds()
+    wait = Hold("waiting", "approval", question, evidence, seconds, rule=rule)
+    await ledger.hold(call, intent, wait)
+
+
+async def standing_rule(call: Call, arguments: dict[str, object]) -> str | None:
+    """The rule that allows these arguments without a person, if somebody has made one."""
+    place = {name: call.row[name] for name in ("run", "session", "agent", "tool")}
+    standing = await bench().store(lambda c: rules.standing(c, **place))
+    return next((rule["id"] for rule in standing if fits(rule["conditions"], arguments)), None)
 
 
 async def may_run(call: Call, tool: Tool) -> bool:

@@ -15,10 +15,14 @@ def fit(tool: Tool, ctx: ToolContext, value: object) -> tuple[Json, bool]:
     except UnencodableResult as error:
         detail = scrub(ctx.redact(str(error)))
         return {"error": "result_unencodable", "detail": detail}, True
+    fitting = fits(result)
+    return fitting, fitting is not result
+
+
+def fits(result: Json) -> Json:
+    """The result, or what stands for one that is too large."""
     size = size_of(result)
-    if size > LARGEST_BYTES:
-        return {"error": "result_too_large", "bytes": size}, True
-    return result, False
+    return result if size <= LARGEST_BYTES else {"error": "result_too_large", "bytes": size}
 
 
 def size_of(result: Json) -> int:

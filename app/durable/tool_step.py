@@ -2,11 +2,14 @@
 
 from typing import Any
 
+from dbos import DBOS
+
 from app import telemetry
 from app.domain.position import Phase
 from app.domain.replay import End, Verdict, after_crash, writes_intent
-from app.durable import ledger, proposal
+from app.durable import ledger, names, proposal
 from app.durable.attempt import Attempt, finish_unknown
+from app.durable.border import look
 from app.durable.execution import bench
 from app.durable.ledger import Call
 from app.durable.liveness import is_proved_dead
@@ -15,6 +18,19 @@ from app.tools.declare import Tool
 
 async def tool_step(run: str, turn: int, index: int) -> dict[str, Any]:
     """Each call of a turn is a step of its own: a sibling's crash makes it not unknown."""
+    return await carry(run, turn, index)
+
+
+@DBOS.step(name=names.COMPENSATE)
+async def compensate_step(run: str, leg: int) -> dict[str, Any]:
+    """Undoes one call of a run that is being cancelled, and looks what is left."""
+    place = await ledger.next_compensation()
+    if place is not None:
+        await carry(run, *place)
+    return {"position": await look(run)}
+
+
+async def carry(run: str, turn: int, index: int) -> dict[str, Any]:
     with telemetry.place(turn=turn, index=index):
         while True:
             call = await ledger.load(run, turn, index)

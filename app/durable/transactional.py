@@ -95,7 +95,9 @@ async def _once_in_thread(
             raise RolledBack(Ended(End.STILL_RUNNING, detail, over=False))
         await thread
 
-    await bench().bodies.run(me.run, me.fence, wait(), cancelled=cancelled, stoppable=False)
+    await bench().bodies.run(
+        me.run, me.fence, wait(), cancelled=cancelled, stoppable=False, undoes=call.undoes
+    )
 
 
 def _in_thread(

@@ -15,7 +15,7 @@ from app.http.routing import router
 from app.http.schemas import answers
 from app.http.schemas.queries import RunsQuery, no_query
 from app.http.schemas.requests import CancelBody, MessageBody, RunBody
-from app.services import messages, runs, views_runs
+from app.services import cancels, messages, runs, views_runs
 
 routes = router("/v1/runs", "runs")
 NO_QUERY = [Depends(no_query)]
@@ -83,7 +83,7 @@ async def get_run(
 async def cancel_run(
     id: Id, services: TheServices, caller: TheCaller, body: CancelBody | None = None
 ) -> Json:
-    await runs.cancel(services, id, caller, body.reason if body else None)
+    await cancels.cancel(services, id, caller, body.reason if body else None)
     return Json(await views_runs.get_run(services, id), status_code=202)
 
 

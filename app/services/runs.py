@@ -1,6 +1,5 @@
-"""Submitting and cancelling runs. One function, one transaction."""
+"""Submitting runs. One function, one transaction."""
 
-import contextlib
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,10 +12,9 @@ from app.errors import (
     FieldError,
     IdempotencyKeyReused,
     Invalid,
-    NotFound,
-    RunEnded,
     TargetBusy,
 )
+from app.services.cancels import Order, cancel_tree
 from app.services.context import Caller, Services
 from app.store import agents, events, idempotency, runs
 from app.store.db import Connection, Row, Transaction
@@ -85,6 +83,8 @@ async def _lock_all(connection: Connection, session: str, submission: Submission
         await runs.lock_session(connection, name)
     for name in sorted({target, *(run["target"] for run in superseded)} - {None}):
         await runs.lock_target(connection, name)
+    for name in sorted({run["parent"] for run in superseded} - {None}):
+        await runs.lock(connection, name)
     return await runs.active(connection, session, target)
 
 
@@ -115,11 +115,7 @@ async def _make_way(
             extra={"run": active[0]["id"]},
         )
     for run in active:
-        # It may have ended meanwhile: superseded over another session, say.
-        with contextlib.suppress(RunEnded):
-            await _cancel(services, transaction, run["id"], caller, "superseded")
-    for run in active:
-        await release(services, transaction, {"session": run["session"], "target": run["target"]})
+        await cancel_tree(services, transaction, run["id"], Order(caller.actor, "superseded"))
     return None
 
 
@@ -165,41 +161,3 @@ def _limits(agent: Row, asked: dict[str, Any]) -> dict[str, Any]:
     except InvalidLimit as error:
         problem = FieldError(f"limits.{error.field}", error.message)
         raise Invalid("A limit cannot be kept.", errors=[problem]) from error
-
-
-async def cancel(services: Services, run: str, caller: Caller, reason: str | None) -> None:
-    """Ends the run now if nothing can be acting for it, else as soon as what acts has stopped."""
-    async with services.database.transaction() as transaction:
-        work = await runs.lock_work_of(transaction.connection, run)
-        if work is None:
-            raise NotFound(f"There is no run {run}.")
-        await _cancel(services, transaction, run, caller, reason)
-        await release(services, transaction, work)
-    services.notifier.tell(run)
-
-
-async def _cancel(
-    services: Services, transaction: Transaction, run: str, caller: Caller, reason: str | None
-) -> None:
-    """The session's and the target's row are locked."""
-    connection = transaction.connection
-    found = await runs.lock(connection, run)
-    if found is None or found["finished"]:
-        raise RunEnded(f"Run {run} has ended; there is nothing left to cancel.")
-    if found["status"] == "cancelling":
-        return
-    await events.tell(connection, run, "run.cancelling", by=caller.actor, reason=reason)
-    if found["status"] in ("queued", "waiting"):
-        verdict = await runs.end(connection, run, None, "cancelled")
-        if verdict == "ended":
-            return
-    # Something may still be acting: the run's own leg finds out, and settles from the ledger.
-    await runs.ask_cancel(connection, run)
-    if found["status"] == "waiting":
-        await services.legs.enqueue(transaction, run, found["leg"])
-
-
-async def release(services: Services, transaction: Transaction, work: Row) -> None:
-    """Lets go the runs that were held behind one that may just have ended."""
-    for freed in await runs.release_held(transaction.connection, **work):
-        await services.legs.enqueue(transaction, freed["run"], freed["leg"])

@@ -5,6 +5,7 @@ from typing import Any
 from app.domain.canonical import canonical_json
 from app.errors import AlreadyResolved, NotFound, StaleArguments, WaitClosed
 from app.services import views_waits
+from app.services.cancels import Order, cancel_children
 from app.services.context import Caller, Services, refuse_large
 from app.store import waits
 
@@ -27,6 +28,9 @@ async def resolve(
         )
         if answer["leg"] is not None:
             await services.legs.enqueue(transaction, answer["run"], answer["leg"])
+        if answer["cancelling"]:
+            order = Order(caller.actor, "denied", compensate=True)
+            await cancel_children(services, transaction, answer["run"], order)
     if answer["run"] is not None:
         services.notifier.tell(answer["run"])
     if answer["verdict"] == "missing":

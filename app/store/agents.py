@@ -3,7 +3,7 @@
 from typing import Any
 
 from app.domain.canonical import encode
-from app.store.db import Connection, Row, row
+from app.store.db import Connection, Row, row, rows
 
 
 async def register(
@@ -32,3 +32,8 @@ async def find(connection: Connection, name: str) -> Row | None:
            where a.name = %(name)s""",
         name=name,
     )
+
+
+async def names(connection: Connection) -> list[str]:
+    found = await rows(connection, "select name from perdure.agents order by name")
+    return [each["name"] for each in found]

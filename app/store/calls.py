@@ -1,6 +1,7 @@
 """The ledger of tool calls: intent before, outcome after."""
 
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 from app.domain.canonical import encode
@@ -40,14 +41,18 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Hold:
-    """The wait that a call is to be held by; `seconds` until it is due or expires."""
+    """The wait that a call is to be held by; due or expired after `seconds`, or at `until`.
+
+    `rule`: the standing rule that answers it at once."""
 
     state: str
     kind: str
     question: str
     evidence: object = None
     seconds: float | None = None
+    until: datetime | None = None
     attempt_ended: str | None = None
+    rule: str | None = None
 
 
 async def load(connection: Connection, run: str, turn: int, index: int) -> Row:
@@ -56,6 +61,7 @@ async def load(connection: Connection, run: str, turn: int, index: int) -> Row:
         connection,
         """select c.*, r.agent, r.agent_version, r.session, r.root, r.status,
                allowed.id is not null as allowed, allowed.evidence as shown,
+               done.turn as done_turn, done.index as done_index, done.result as done_result,
                exists (select from perdure.waits w
                        where w.call = c.id and w.state = 'open') as held,
                exists (select from perdure.calls u
@@ -65,6 +71,7 @@ async def load(connection: Connection, run: str, turn: int, index: int) -> Row:
                                  and u.run = c.run and u.fence < r.fence)
                          and (u.root = r.root or u.session = r.session)) as guarded
            from perdure.calls c join perdure.runs r on r.id = c.run
+           left join perdure.calls done on done.id = c.compensates
            left join perdure.waits allowed
                on allowed.call = c.id and allowed.kind = 'approval' and allowed.state = 'resolved'
            where c.run = %(run)s and c.turn = %(turn)s and c.index = %(index)s""",
@@ -106,6 +113,7 @@ def finish_values(at: Place, intent: Intent | None, end: Outcome) -> dict[str, o
 
 
 async def hold(connection: Connection, at: Place, intent: Intent, hold: Hold) -> str:
+    """'held'; 'ok' if it was before; 'cancel' where the run asks for nothing more."""
     return await verdict(
         connection,
         "hold_call",
@@ -116,12 +124,19 @@ async def hold(connection: Connection, at: Place, intent: Intent, hold: Hold) ->
         question=hold.question,
         evidence=None if hold.evidence is None else encode(hold.evidence),
         seconds=hold.seconds,
+        until=hold.until,
         outcome=hold.attempt_ended,
+        rule=hold.rule,
     )
 
 
 async def supersede_approval(connection: Connection, at: Place) -> str:
     return await verdict(connection, "supersede_approval", run=at.run, fence=at.fence, call=at.call)
+
+
+async def next_compensation(connection: Connection, run: str, fence: int) -> Row:
+    """{verdict, turn, index}: the call that undoes the next one; no turn where nothing is left."""
+    return await call(connection, "next_compensation", run=run, fence=fence)
 
 
 async def settle(connection: Connection, settled: str, settlement: str, by: str) -> Row:

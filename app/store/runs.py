@@ -46,12 +46,15 @@ async def lock_work(connection: Connection, session: str, target: str | None) ->
 
 
 async def lock_work_of(connection: Connection, run: str) -> Row | None:
-    """Locks what a run works on, which never changes, and answers it: {session, target}."""
+    """Locks what a run works on and its parent, none of which ever changes: {session, target}."""
     found = await row(
-        connection, "select session, target from perdure.runs where id = %(run)s", run=run
+        connection, "select session, target, parent from perdure.runs where id = %(run)s", run=run
     )
     if found is not None:
+        parent = found.pop("parent")
         await lock_work(connection, **found)
+        if parent is not None:
+            await lock(connection, parent)
     return found
 
 
@@ -59,7 +62,7 @@ async def active(connection: Connection, session: str, target: str | None) -> li
     """Runs that hold the session or the target, oldest first."""
     return await rows(
         connection,
-        """select id, status, session, target from perdure.runs
+        """select id, status, session, target, parent from perdure.runs
            where finished_at is null and (session = %(session)s or target = %(target)s)
            order by place""",
         session=session,
@@ -82,6 +85,31 @@ async def insert(connection: Connection, run: dict[str, Any], *, held: bool) -> 
     )
 
 
+async def insert_child(connection: Connection, child: dict[str, Any]) -> None:
+    """What it does not say for itself it has from its parent, whose row is locked."""
+    await row(
+        connection,
+        """insert into perdure.runs
+               (id, root, parent, delegated_by, depth, agent, agent_version, session,
+                input, limits, priority, deadline, trace_id)
+           select %(id)s, root, id, %(delegated_by)s, depth + 1, %(agent)s, %(agent_version)s,
+               %(session)s, %(input)s, %(limits)s, priority, deadline, trace_id
+           from perdure.runs where id = %(parent)s returning id""",
+        **child,
+    )
+
+
+async def children(connection: Connection, run: str) -> list[str]:
+    """Those that have not ended."""
+    found = await rows(
+        connection,
+        """select id from perdure.runs where parent = %(run)s and finished_at is null
+           order by place""",
+        run=run,
+    )
+    return [each["id"] for each in found]
+
+
 async def take(
     connection: Connection, run: str, leg: int, worker: str, execution: str
 ) -> tuple[str, int]:
@@ -95,6 +123,10 @@ async def look(connection: Connection, run: str) -> Row:
     found = await row(
         connection,
         """select r.turns as turn, t.stop_reason, r.status = 'cancelling' as cancelling,
+               perdure.has_live_child(r.id) as children,
+               case when r.status = 'cancelling' and r.compensate then case
+                   when perdure.has_held_compensation(r.id) then 'held'
+                   when perdure.has_to_compensate(r.id) then 'todo' end end as compensation,
                exists (select from perdure.waits w
                        where w.run = r.id and w.call is null and w.state = 'open') as backing_off,
                exists (select from perdure.messages m
@@ -116,8 +148,8 @@ async def facts(connection: Connection, run: str) -> Row:
     """What does not change while a leg runs."""
     found = await row(
         connection,
-        """select r.id, r.session, r.root, r.agent, r.agent_version, r.limits,
-               r.status = 'cancelling' as cancelling, v.definition
+        """select r.id, r.session, r.root, r.agent, r.agent_version, r.limits, r.parent,
+               r.depth, r.status = 'cancelling' as cancelling, r.compensate, v.definition
            from perdure.runs r
            join perdure.agent_versions v on v.agent = r.agent and v.version = r.agent_version
            where r.id = %(run)s""",
@@ -158,6 +190,13 @@ async def end(
     )
 
 
+async def child_ended(connection: Connection, run: str, result: object) -> Row:
+    """{run, leg} of the parent that goes on with `result`; no leg where none is waiting."""
+    return await call(
+        connection, "child_ended", run=run, result=None if result is None else encode(result)
+    )
+
+
 async def release_held(connection: Connection, session: str, target: str | None) -> list[Row]:
     return await rows(
         connection,
@@ -175,16 +214,56 @@ async def priority(connection: Connection, run: str) -> int:
 async def lock(connection: Connection, run: str) -> Row | None:
     return await row(
         connection,
-        """select status, leg, finished_at is not null as finished
+        """select id, session, target, status, leg, parked, compensate, agent, limits,
+               finished_at is not null as finished
            from perdure.runs where id = %(run)s for no key update""",
         run=run,
     )
 
 
-async def ask_cancel(connection: Connection, run: str) -> None:
+async def ask_cancel(
+    connection: Connection, run: str, *, compensate: bool, by: str, reason: str | None
+) -> None:
     """The run's row is locked by the caller."""
-    await row(
+    await call(connection, "ask_cancel", run=run, compensate=compensate, by=by, reason=reason)
+
+
+async def wake(connection: Connection, run: str) -> int | None:
+    """The leg to enqueue in the same transaction; None if the run is not parked."""
+    leg: int | None = (await call(connection, "wake_run", run=run))["wake_run"]
+    return leg
+
+
+async def overdue(connection: Connection, limit: int) -> list[str]:
+    """Runs past their deadline that nobody is at; a child's end sees to its parent."""
+    found = await rows(
         connection,
-        "update perdure.runs set status = 'cancelling' where id = %(run)s returning id",
+        """select id from perdure.runs r
+           where deadline <= clock_timestamp() and (status = 'queued' or parked)
+             and status <> 'cancelling' and finished_at is null
+             and not perdure.has_live_child(id)
+           order by deadline limit %(limit)s""",
+        limit=limit,
+    )
+    return [each["id"] for each in found]
+
+
+async def reopen(connection: Connection, run: str, limits: dict[str, Any], by: str) -> Row:
+    """{verdict, leg}; the leg is to be enqueued in the same transaction."""
+    return await call(connection, "reopen_run", run=run, limits=encode(limits), by=by)
+
+
+async def fork(
+    connection: Connection, source: str, turn: int, run: str, session: str, trace_id: str, by: str
+) -> str:
+    """'forked', or why not: see the function. Leg 1 is to be enqueued in the same transaction."""
+    return await verdict(
+        connection,
+        "fork_run",
+        source=source,
+        turn=turn,
         run=run,
+        session=session,
+        trace_id=trace_id,
+        by=by,
     )

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 from app.domain.canonical import encode, scrub
-from app.store.db import Connection, Row, row, rows, verdict
+from app.store.db import Connection, Row, call, row, rows, verdict
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,9 @@ async def fail(
     )
 
 
-async def calls_made(connection: Connection, run: str) -> int:
-    """All calls that the run's turns have asked for."""
-    found = await row(
-        connection, "select count(*) as calls from perdure.calls where run = %(run)s", run=run
-    )
-    return 0 if found is None else int(found["calls"])
+async def asks_too_much(connection: Connection, run: str) -> bool:
+    """Whether more calls were asked for than the run, or one above it, may make."""
+    return bool((await call(connection, "asks_too_much", run=run))["asks_too_much"])
 
 
 async def stored(connection: Connection, run: str, turn: int) -> Row:
@@ -125,18 +122,27 @@ async def stored(connection: Connection, run: str, turn: int) -> Row:
 
 
 async def history(connection: Connection, run: str) -> list[Row]:
-    """The session's runs up to this one, oldest first, with all that was said."""
+    """The session's runs up to this one, oldest first, with all that was said.
+
+    A fork's session begins with what came before its source."""
     return await rows(
         connection,
-        """select x.id, x.input, x.model_failures, x.status = 'cancelled' as cancelled, (
+        """with recursive line (session, place) as (
+               select session, place from perdure.runs where id = %(run)s
+               union all
+               select source.session, source.place - 1 from line
+               join perdure.runs fork
+                   on fork.session = line.session and fork.forked_from is not null
+               join perdure.runs source on source.id = fork.forked_from)
+           select x.id, x.input, x.model_failures, x.status = 'cancelled' as cancelled, (
                select json_agg(json_build_object(
                    'number', t.number, 'stop_reason', t.stop_reason, 'content', t.content,
                    'calls', perdure.told_calls(t)) order by t.number)
                from perdure.turns t where t.run = x.id and t.finished_at is not null) as turns, (
-               select json_agg(json_build_object('turn', m.turn, 'text', m.text) order by m.place)
+               select json_agg(json_build_object(
+                   'turn', m.turn, 'text', m.text, 'content', m.content) order by m.place)
                from perdure.messages m where m.run = x.id and m.turn is not null) as messages
-           from perdure.runs me
-           join perdure.runs x on x.session = me.session and x.place <= me.place
-           where me.id = %(run)s order by x.place""",
+           from line join perdure.runs x on x.session = line.session and x.place <= line.place
+           order by x.place""",
         run=run,
     )

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from app.domain.canonical import Json
@@ -16,8 +17,19 @@ def _discard(text: str) -> None:
     """Progress that nobody listens to."""
 
 
+@dataclass(frozen=True)
+class Done:
+    """The call that a `compensate` hook is to undo: what it returned, and under which key."""
+
+    idempotency_key: str
+    result: Json
+
+
 class ToolContext:
-    """One attempt of one call. Safe to use from the thread a sync tool runs in."""
+    """One attempt of one call. Safe to use from the thread a sync tool runs in.
+
+    `done`: in a `compensate` hook, the call to undo; else None. The hook's own call has an
+    `idempotency_key` of its own."""
 
     def __init__(
         self,
@@ -30,6 +42,7 @@ class ToolContext:
         attempt: int,
         idempotency_key: str,
         fence: int,
+        done: Done | None = None,
         connection: "AsyncConnection | Connection | None" = None,
         secrets: SecretProvider = environment_secret,
         on_progress: Callable[[str], None] = _discard,
@@ -43,6 +56,7 @@ class ToolContext:
         self.attempt = attempt
         self.idempotency_key = idempotency_key
         self.fence = fence
+        self.done = done
         self._connection = connection
         self._secrets = secrets
         self._on_progress = on_progress

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any, Unpack, overload
+from typing import Any, Literal, Unpack, overload
 
 from pydantic import BaseModel, ValidationError
 
@@ -29,10 +29,14 @@ from app.tools.schema import first_paragraph, json_schema, problems
 from app.tools.threads import run_in_thread
 from app.tools.values import to_json
 
+Waits = Literal["external", "input", "timer", "child"]
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Tool:
-    """A declared tool. Calling it calls the function itself, as in a unit test."""
+    """A declared tool. Calling it calls the function itself, as in a unit test.
+
+    `waits`: instead of running its function, a call waits for an answer of this kind."""
 
     name: str
     description: str
@@ -52,6 +56,7 @@ class Tool:
     is_async: bool
     source: str
     signature: signature.Signature
+    waits: Waits | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the function
         return self.signature.function(*args, **kwargs)
@@ -194,6 +199,7 @@ def _build(
         source=source,
         signature=read,
         result_model=chosen["result"],
+        waits="external" if chosen["external"] else None,
         **same,
     )
 

@@ -101,7 +101,7 @@ begin
     select * into child from perdure.runs where id = p_run;
     select * into w from perdure.waits where call = child.delegated_by and kind = 'child' and state = 'open'
         for no key update;
-    if w.id is null then
+    if w.id is null or child.finished_at is null then
         return;
     end if;
     run := child.parent;

@@ -1,0 +1,98 @@
+"""Going on with a run that was stopped, and branching off from one."""
+
+from typing import Any
+
+from app.domain.ids import new_message_id, new_run_id, new_session_id
+from app.domain.limits import InvalidLimit, Limits
+from app.errors import FieldError, Invalid, NotFound, NotResumable, RunEnded, TargetBusy
+from app.services.context import Caller, Services
+from app.store import events, messages, runs
+from app.store.db import Connection
+
+
+async def resume(services: Services, run: str, asked: dict[str, Any], caller: Caller) -> None:
+    """Goes on from where it was; `asked`: limits over those it was stopped by."""
+    async with services.database.transaction() as transaction:
+        connection = transaction.connection
+        await runs.lock_work_of(connection, run)
+        found = await runs.lock(connection, run)
+        if found is None:
+            raise NotFound(f"There is no run {run}; GET /v1/runs lists them.")
+        limits = _raised(found["limits"], asked)
+        answer = await runs.reopen(connection, run, limits, caller.actor)
+        if answer["verdict"] != "reopened":
+            raise _refusal(run, answer["verdict"])
+        await services.legs.enqueue(transaction, run, answer["leg"])
+    services.notifier.tell(run)
+
+
+def _raised(limits: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return Limits.from_json(limits).merged(asked).to_json()
+    except InvalidLimit as error:
+        problem = FieldError(f"limits.{error.field}", error.message)
+        raise Invalid("A limit cannot be kept.", errors=[problem]) from error
+
+
+def _refusal(run: str, verdict: str) -> Exception:
+    match verdict:
+        case "active":
+            return NotResumable(f"Run {run} has not ended; there is nothing to resume.")
+        case "taken":
+            return RunEnded(f"The parent of run {run} has gone on with what it came to.")
+        case "busy":
+            return TargetBusy(
+                f"Another run is active on what {run} works on; resume it when that has ended."
+            )
+        case "unfit":
+            return NotResumable(
+                f"Run {run} was not stopped by a limit, by its model or as a dead letter; "
+                "submit a new run to its session, or fork it."
+            )
+        case "deadline":
+            return NotResumable(f"The deadline of run {run} has passed; fork it, without one.")
+        case reached:
+            field = {"limit_cost": "cost_usd"}.get(reached, reached.removeprefix("limit_"))
+            problem = FieldError(f"limits.{field}", "is used up; give a higher one")
+            return Invalid("The run would be stopped again at once.", errors=[problem])
+
+
+async def fork(
+    services: Services,
+    source: str,
+    turn: int,
+    said: Any,  # noqa: ANN401 - text or blocks
+    caller: Caller,
+    trace_id: str,
+) -> str:
+    """A new run that shares the first turns of `source`; `said` is heard at its next one."""
+    run, session = new_run_id(), new_session_id()
+    async with services.database.transaction() as transaction:
+        connection = transaction.connection
+        await runs.make_work(connection, session, None)
+        verdict = await runs.fork(
+            connection, source, turn, run, session, trace_id=trace_id, by=caller.actor
+        )
+        if verdict == "missing":
+            raise NotFound(f"There is no run {source}; GET /v1/runs lists them.")
+        if verdict != "forked":
+            problem = FieldError("turn", _UNFIT[verdict])
+            raise Invalid(f"Run {source} cannot be forked there.", errors=[problem])
+        if said is not None:
+            await _say(connection, run, said, caller)
+        await services.legs.enqueue(transaction, run, 1)
+    services.notifier.tell(run)
+    return run
+
+
+_UNFIT = {
+    "no_turn": "is no finished turn of this run",
+    "unfinished": "has calls that have not ended",
+}
+
+
+async def _say(connection: Connection, run: str, said: Any, caller: Caller) -> None:  # noqa: ANN401
+    blocks = None if isinstance(said, str) else said
+    text = said if blocks is None else "\n".join(block.get("text", "") for block in blocks)
+    message = await messages.insert(connection, new_message_id(), run, text, blocks)
+    await events.tell(connection, run, "message.queued", message=message["id"], by=caller.actor)
