@@ -3,7 +3,7 @@
 import json
 import os
 
-from app import Agent, Limits
+from app import Agent, Limits, ask_user, delegate, sleep_for, sleep_until
 from tests.support.odd_tools import (
     big,
     big_read,
@@ -25,6 +25,7 @@ from tests.support.odd_tools import (
     user_error,
     with_secret,
 )
+from tests.support.saga_tools import book, book_asked, book_for_good, book_once, book_tx
 from tests.support.tools import (
     doc_read,
     edit,
@@ -46,12 +47,17 @@ TOOLS = [
     *(user_error, crash_read, crash_idem, crash_once, crash_tx, flaky, times_out),
     *(interpreter_exit, big, big_read, echo, nul, unencodable),
     *(count, count_sync, nap, until_cancelled, with_secret, shout),
+    *(ask_user, sleep_for, sleep_until, delegate),
+    *(book, book_once, book_tx, book_for_good, book_asked),
 ]
 MODEL = "claude-sonnet-5"
 INSTRUCTIONS = "You are the desk of the tests."
 
 desk = Agent(
     name="desk", model=MODEL, instructions=INSTRUCTIONS, tools=TOOLS, limits=Limits(turns=200)
+)
+saga = Agent(
+    name="saga", model=MODEL, instructions=INSTRUCTIONS, tools=TOOLS, on_denial="compensate"
 )
 reader = Agent(name="reader", model=MODEL, instructions=INSTRUCTIONS, tools=[doc_read])
 cautious = Agent(

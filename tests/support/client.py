@@ -99,8 +99,29 @@ class Client:
     async def turns(self, run: str) -> list[Json]:
         return await self._pages(f"/v1/runs/{run}/turns")
 
-    async def cancel(self, run: str, reason: str = "no longer needed") -> httpx.Response:
-        return await self.http.post(f"/v1/runs/{run}/cancel", json={"reason": reason})
+    async def cancel(
+        self, run: str, reason: str = "no longer needed", **query: str
+    ) -> httpx.Response:
+        path = f"/v1/runs/{run}/cancel"
+        return await self.http.post(path, params=query, json={"reason": reason})
+
+    async def compensate(self, run: str) -> httpx.Response:
+        return await self.cancel(run, compensate="true")
+
+    async def resume(self, run: str, **limits: Any) -> httpx.Response:
+        return await self.http.post(f"/v1/runs/{run}/resume", json={"limits": limits})
+
+    async def fork(self, run: str, turn: int, **fields: Any) -> httpx.Response:
+        return await self.http.post(f"/v1/runs/{run}/fork", json={"turn": turn} | fields)
+
+    async def child(self, run: str, within: float = TIMEOUT) -> Json:
+        """The only child of a run."""
+
+        async def probe() -> Json | None:
+            children = (await self.run(run))["children"]
+            return await self.run(children[0]) if len(children) == 1 else None
+
+        return await eventually(probe, f"{run} has a child", within)
 
     async def send(self, run: str, text: str) -> httpx.Response:
         return await self.http.post(f"/v1/runs/{run}/messages", json={"text": text})
@@ -130,6 +151,32 @@ class Client:
     async def open_wait(self, run: str, kind: str = "approval", within: float = TIMEOUT) -> Json:
         (wait,) = await self.open_waits(run, kind, 1, within)
         return wait
+
+    async def descendants_waits(
+        self, run: str, kind: str, count: int = 1, within: float = TIMEOUT
+    ) -> list[Json]:
+        """The open waits of a kind that a run shows of its own and of those below it."""
+
+        async def probe() -> list[Json] | None:
+            found = [w for w in (await self.run(run))["waiting_for"] if w["kind"] == kind]
+            return found if len(found) == count else None
+
+        return await eventually(probe, f"{run} shows {count} open {kind} waits", within)
+
+    async def resolved_and_asked_again(self, run: str, known: str, within: float = TIMEOUT) -> None:
+        """Returns once another approval than `known` is open below the run."""
+
+        async def probe() -> bool:
+            waits = (await self.run(run))["waiting_for"]
+            return any(w["kind"] == "approval" and w["id"] != known for w in waits)
+
+        await eventually(probe, f"{run} shows another approval", within)
+
+    async def tree(self, run: str) -> list[Json]:
+        """The run and all below it."""
+        found = await self.run(run)
+        below = [await self.tree(child) for child in found["children"]]
+        return [found, *(member for members in below for member in members)]
 
     async def other_wait(self, run: str, known: str, within: float = TIMEOUT) -> Json:
         """The open approval of a run that was asked after `known`."""
