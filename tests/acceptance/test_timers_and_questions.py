@@ -1,4 +1,4 @@
-"""A run that waits for the clock or for an answer holds nothing and goes on at once when it is due."""
+"""A run that waits for the clock or for an answer holds nothing, and goes on when it comes."""
 
 import pytest
 
