@@ -1,19 +1,26 @@
 -- The model's answers: an attempt is recorded before the call, the answer whole after it.
 
--- What a run and all below it have used.
-create or replace function perdure.used(
-    p_run text, out turns bigint, out tokens bigint, out cost_usd numeric, out seconds double precision,
-    out calls bigint
-) language sql stable as $$
+-- A run and all below it.
+create or replace function perdure.tree(p_run text) returns setof perdure.runs language sql stable as $$
     with recursive tree as (
         select r.* from perdure.runs r where r.id = p_run
         union all
-        select child.* from perdure.runs child join tree on child.parent = tree.id
+        select child.* from tree join perdure.runs child on child.parent = tree.id
     )
-    select sum(t.turns), sum(t.input_tokens + t.output_tokens), sum(t.cost_usd),
-        sum(t.active_seconds + coalesce(extract(epoch from clock_timestamp() - t.active_since), 0)),
-        (select count(*) from perdure.calls c where c.run in (select id from tree) and c.compensates is null)
-    from tree t
+    select * from tree
+$$;
+
+-- What they have used.
+create or replace function perdure.used(
+    p_run text, out turns bigint, out tokens bigint, out cost_usd numeric, out seconds double precision
+) language sql stable as $$
+    select sum(t.turns), sum(t.input_tokens + t.output_tokens), sum(t.cost_usd), sum(perdure.active_seconds(t))
+    from perdure.tree(p_run) t
+$$;
+
+create or replace function perdure.calls_made(p_run text) returns bigint language sql stable as $$
+    select sum((select count(*) from perdure.calls c where c.run = t.id and c.compensates is null))::bigint
+    from perdure.tree(p_run) t
 $$;
 
 -- The limit that forbids the run another turn, or null. A run draws on the budgets of all above it.
@@ -45,7 +52,7 @@ create or replace function perdure.asks_too_much(p_run text) returns boolean lan
         union all
         select r.id, r.parent, r.limits from perdure.runs r join above on r.id = above.parent
     )
-    select coalesce(bool_or((perdure.used(id)).calls > (limits ->> 'calls')::integer), false)
+    select coalesce(bool_or(perdure.calls_made(id) > (limits ->> 'calls')::integer), false)
     from above where limits ->> 'calls' is not null
 $$;
 
