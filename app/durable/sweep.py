@@ -10,7 +10,7 @@ from app.store.db import Connection, Database, Transaction
 
 log = logging.getLogger(__name__)
 
-BATCH = 100
+BATCH = 1000
 LATE = {"type": "deadline", "detail": "The run's deadline has passed."}
 
 Find = Callable[[Connection, int], Awaitable[Sequence[str]]]

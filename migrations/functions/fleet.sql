@@ -71,7 +71,7 @@ begin
       and (s.status is null or s.status not in ('ENQUEUED', 'DELAYED', 'PENDING'))
     union all
     select r.id, r.leg, 'it waits for nothing' from perdure.runs r
-    where r.parked
+    where r.parked and r.finished_at is null
       and not exists (select from perdure.waits w where w.run = r.id and w.state = 'open');
 end $$;
 
