@@ -1,7 +1,7 @@
 """The conversation as the model gets it: each `tool_use` paired with one result, in order."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from app.domain.canonical import Json, readable
 
@@ -32,6 +32,11 @@ class ToldTurn:
     stop_reason: str
     calls: tuple[ToldCall, ...] = ()
 
+    @classmethod
+    def read(cls, turn: dict[str, Any]) -> Self:
+        calls = tuple(ToldCall(**call) for call in turn["calls"])
+        return cls(turn["number"], turn["content"], turn["stop_reason"], calls)
+
 
 @dataclass(frozen=True)
 class ToldRun:
@@ -41,6 +46,16 @@ class ToldRun:
     turns: tuple[ToldTurn, ...] = ()
     messages: dict[int, list[str | list[Block]]] = field(default_factory=dict)
     cancelled: bool = False
+
+    @classmethod
+    def read(cls, run: dict[str, Any]) -> Self:
+        """From a row of the session's history."""
+        messages: dict[int, list[str | list[Block]]] = {}
+        for message in run["messages"] or ():
+            said = message["content"] or message["text"]
+            messages.setdefault(message["turn"], []).append(said)
+        turns = tuple(ToldTurn.read(turn) for turn in run["turns"] or ())
+        return cls(run["input"], turns, messages, run["cancelled"])
 
 
 def told(call: ToldCall) -> tuple[str, bool]:

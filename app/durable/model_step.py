@@ -6,7 +6,7 @@ from typing import Any
 from dbos import DBOS
 
 from app.domain.canonical import canonical_json, digest
-from app.domain.transcript import CACHE, ToldCall, ToldRun, ToldTurn, cached, conversation
+from app.domain.transcript import CACHE, ToldRun, cached, conversation
 from app.durable import names
 from app.durable.bodies import Stopped
 from app.durable.execution import bench, execution
@@ -177,7 +177,7 @@ def _request(definition: Output, history: list[Row]) -> ModelRequest:
         if instructions
         else [],
         tools=[_schema(tool) for tool in definition["tools"]],
-        messages=cached(conversation([_told(run) for run in history])),
+        messages=cached(conversation([ToldRun.read(run) for run in history])),
         thinking=definition["thinking"],
     )
 
@@ -192,24 +192,3 @@ def _instructions(definition: Output) -> str:
 
 def _schema(tool: Output) -> Output:
     return {name: tool[name] for name in ("name", "description", "input_schema")}
-
-
-def _told(run: Row) -> ToldRun:
-    messages: dict[int, list[str | list[Output]]] = {}
-    for message in run["messages"] or ():
-        said = message["content"] or message["text"]
-        messages.setdefault(message["turn"], []).append(said)
-    return ToldRun(
-        input=run["input"],
-        turns=tuple(
-            ToldTurn(
-                number=turn["number"],
-                content=turn["content"],
-                stop_reason=turn["stop_reason"],
-                calls=tuple(ToldCall(**call) for call in turn["calls"]),
-            )
-            for turn in run["turns"] or ()
-        ),
-        messages=messages,
-        cancelled=run["cancelled"],
-    )
