@@ -1,12 +1,14 @@
 """Going on with a run that was stopped, and branching off from one."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from app.domain.ids import new_message_id, new_run_id, new_session_id
 from app.domain.limits import InvalidLimit, Limits
 from app.errors import FieldError, Invalid, NotFound, NotResumable, RunEnded, TargetBusy
 from app.services.context import Caller, Services
-from app.store import events, messages, runs
+from app.services.runs import Submitted, replayed
+from app.store import events, idempotency, messages, runs
 from app.store.db import Connection
 
 
@@ -57,32 +59,33 @@ def _refusal(run: str, verdict: str) -> Exception:
             return Invalid("The run would be stopped again at once.", errors=[problem])
 
 
+@dataclass(frozen=True)
+class Branch:
+    """`input`: text or blocks that the new run hears at its next turn."""
+
+    source: str
+    turn: int
+    input: Any
+    trace_id: str
+
+
 async def fork(
-    services: Services,
-    source: str,
-    turn: int,
-    said: Any,  # noqa: ANN401 - text or blocks
-    caller: Caller,
-    trace_id: str,
-) -> str:
-    """A new run that shares the first turns of `source`; `said` is heard at its next one."""
-    run, session = new_run_id(), new_session_id()
+    services: Services, branch: Branch, caller: Caller, key: str | None, fingerprint: str
+) -> Submitted:
+    """A new run that shares the first turns of another; once per key."""
+    run = new_run_id()
     async with services.database.transaction() as transaction:
         connection = transaction.connection
-        await runs.make_work(connection, session, None)
-        verdict = await runs.fork(
-            connection, source, turn, run, session, trace_id=trace_id, by=caller.actor
-        )
-        if verdict == "missing":
-            raise NotFound(f"There is no run {source}; GET /v1/runs lists them.")
-        if verdict != "forked":
-            problem = FieldError("turn", _UNFIT[verdict])
-            raise Invalid(f"Run {source} cannot be forked there.", errors=[problem])
-        if said is not None:
-            await _say(connection, run, said, caller)
+        if key is not None:
+            first = await idempotency.spend(connection, caller.actor, key, fingerprint, run)
+            if first is not None:
+                return replayed(first, fingerprint)
+        await _branch_off(connection, branch, run, caller)
+        if branch.input is not None:
+            await _say(connection, run, branch.input, caller)
         await services.legs.enqueue(transaction, run, 1)
     services.notifier.tell(run)
-    return run
+    return Submitted(run)
 
 
 _UNFIT = {
@@ -91,8 +94,26 @@ _UNFIT = {
 }
 
 
+async def _branch_off(connection: Connection, branch: Branch, run: str, caller: Caller) -> None:
+    source, session = branch.source, new_session_id()
+    await runs.make_work(connection, session, None)
+    verdict = await runs.fork(
+        connection, source, branch.turn, run, session, branch.trace_id, caller.actor
+    )
+    if verdict == "missing":
+        raise NotFound(f"There is no run {source}; GET /v1/runs lists them.")
+    if verdict != "forked":
+        problem = FieldError("turn", _UNFIT[verdict])
+        raise Invalid(f"Run {source} cannot be forked there.", errors=[problem])
+
+
 async def _say(connection: Connection, run: str, said: Any, caller: Caller) -> None:  # noqa: ANN401
     blocks = None if isinstance(said, str) else said
-    text = said if blocks is None else "\n".join(block.get("text", "") for block in blocks)
+    text = said if blocks is None else "\n".join(_text(block) for block in blocks)
     message = await messages.insert(connection, new_message_id(), run, text, blocks)
     await events.tell(connection, run, "message.queued", message=message["id"], by=caller.actor)
+
+
+def _text(block: dict[str, Any]) -> str:
+    """Of another type a block may have a `text` that is none."""
+    return str(block["text"]) if block["type"] == "text" else ""

@@ -51,7 +51,7 @@ async def submit(
         if key is not None:
             first = await idempotency.spend(connection, caller.actor, key, fingerprint, run)
             if first is not None:
-                return _replayed(first, fingerprint)
+                return replayed(first, fingerprint)
         agent = await agents.find(connection, submission.agent)
         if agent is None:
             raise AgentNotFound(
@@ -88,10 +88,11 @@ async def _lock_all(connection: Connection, session: str, submission: Submission
     return await runs.active(connection, session, target)
 
 
-def _replayed(first: Row, fingerprint: str) -> Submitted:
+def replayed(first: Row, fingerprint: str) -> Submitted:
+    """The answer to a request whose key was spent on `first`."""
     if first["fingerprint"] != fingerprint:
         raise IdempotencyKeyReused(
-            "This Idempotency-Key has been used with another body; use a new key for a new request."
+            "This Idempotency-Key has been used for another request; use a new key for a new one."
         )
     return Submitted(first["run"], replayed=True)
 
