@@ -32,9 +32,15 @@ def _holds(operator: str, bound: Any, value: Any) -> bool:  # noqa: ANN401 - any
             return False
 
 
-def _same(one: object, other: object) -> bool:
-    """As JSON has it: true is not 1."""
-    return isinstance(one, bool) == isinstance(other, bool) and one == other
+def _same(one: Any, other: Any) -> bool:  # noqa: ANN401 - any JSON
+    """As JSON has it: true is not 1, at any depth."""
+    match one, other:
+        case dict(), dict():
+            return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+        case list(), list():
+            return len(one) == len(other) and all(map(_same, one, other))
+        case _:
+            return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
 def _is_number(value: object) -> bool:
