@@ -55,13 +55,26 @@ class Rows:
             "input": "hello",
             "limits": {"turns": 50},
             "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
+            "parked": values.get("status") == "waiting",
         }
+        if "parent" in values and "delegated_by" not in values:
+            values["delegated_by"] = await self._delegating(values["parent"])
         await self._insert("runs", defaults | values, json_columns=("input", "output", "error"))
         return run
+
+    async def _delegating(self, parent: str) -> str:
+        """A call of the parent's that a child answers."""
+        turn = 1000 + next(self._numbers)
+        return await self.call(parent, turn, tool="delegate", replay="transactional")
 
     async def end(self, run: str, status: str = "succeeded") -> None:
         await self.execute(
             "update perdure.runs set status = %s, finished_at = now() where id = %s", status, run
+        )
+
+    async def park(self, run: str) -> None:
+        await self.execute(
+            "update perdure.runs set status = 'waiting', parked = true where id = %s", run
         )
 
     async def turn(self, run: str, number: int = 1, **values: Any) -> int:

@@ -81,7 +81,7 @@ async def test_the_answer_comes_when_the_run_has_parked_on_a_question(
     wait = await rows.wait(run, kind=kind, created_at="2999-01-01")  # never a second old
     reading = await held(http, run)
 
-    await rows.execute("update perdure.runs set status = 'waiting' where id = %s", run)
+    await rows.park(run)
 
     response = await asyncio.wait_for(reading, SOON)
     assert (response.status_code, response.json()["status"]) == (202, "waiting")
