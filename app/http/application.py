@@ -9,23 +9,25 @@ from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 
 from app.errors import PerdureError
-from app.http import fleet, health, run_parts, runs, waits
+from app.http import fleet, health, restarts, rules, run_parts, runs, waits
 from app.http.access import Access
 from app.http.health import Readiness
 from app.http.middleware import BodyLimit, Envelope, Head
 from app.http.parts import Parts
 from app.http.problems import answer
 from app.http.schemas.answers import Problem
+from app.http.schemas.resolutions import REFERENCE
+from app.http.schemas.rules import RuleBody
 
 
 class Service(FastAPI):
-    """FastAPI with the problem document among the schemas of its /openapi.json."""
+    """FastAPI with what its routes do not declare among the schemas of its /openapi.json."""
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
             document = super().openapi()
             _, definitions = models_json_schema(
-                [(Problem, "serialization")], ref_template="#/components/schemas/{model}"
+                [(Problem, "serialization"), (RuleBody, "validation")], ref_template=REFERENCE
             )
             document["components"]["schemas"] |= definitions["$defs"]
         return super().openapi()
@@ -53,6 +55,6 @@ def build(parts: Parts, *, key: str | None) -> Service:
     )
     app.state.parts = parts
     app.state.readiness = Readiness(parts)
-    for part in (runs, run_parts, waits, fleet, health):
+    for part in (runs, run_parts, restarts, waits, rules, fleet, health):
         app.router.routes += part.routes.routes
     return app

@@ -9,7 +9,7 @@ from app.http.parts import Id, TheServices
 from app.http.routing import router
 from app.http.schemas import answers
 from app.http.schemas.queries import ListQuery, no_query
-from app.services import views_fleet
+from app.services import views_fleet, views_sessions
 
 routes = router("/v1", "fleet")
 
@@ -38,4 +38,14 @@ async def list_workers(services: TheServices, query: List) -> Json:
     dependencies=[Depends(no_query)],
 )
 async def get_session(id: Id, services: TheServices) -> Json:
-    return Json(await views_fleet.get_session(services, id))
+    return Json(await views_sessions.get_session(services, id))
+
+
+@routes.get(
+    "/sessions/{id}/transcript",
+    operation_id="getTranscript",
+    response_model=answers.Transcript,
+    dependencies=[Depends(no_query)],
+)
+async def get_transcript(id: Id, services: TheServices) -> Json:
+    return Json(await views_sessions.get_transcript(services, id))

@@ -13,7 +13,7 @@ from app.http.preferences import Preference
 from app.http.problems import refuse
 from app.http.routing import router
 from app.http.schemas import answers
-from app.http.schemas.queries import RunsQuery, no_query
+from app.http.schemas.queries import CancelQuery, RunsQuery, no_query
 from app.http.schemas.requests import CancelBody, MessageBody, RunBody
 from app.services import cancels, messages, runs, views_runs
 
@@ -78,12 +78,16 @@ async def get_run(
     operation_id="cancelRun",
     status_code=202,
     response_model=answers.Run,
-    dependencies=NO_QUERY,
 )
 async def cancel_run(
-    id: Id, services: TheServices, caller: TheCaller, body: CancelBody | None = None
+    id: Id,
+    services: TheServices,
+    caller: TheCaller,
+    query: Annotated[CancelQuery, Query()],
+    body: CancelBody | None = None,
 ) -> Json:
-    await cancels.cancel(services, id, caller, body.reason if body else None)
+    reason = body.reason if body else None
+    await cancels.cancel(services, id, caller, reason, compensate=query.compensate)
     return Json(await views_runs.get_run(services, id), status_code=202)
 
 

@@ -9,7 +9,7 @@ from app.http.parts import Id, TheCaller, TheServices
 from app.http.routing import router
 from app.http.schemas import answers
 from app.http.schemas.queries import WaitsQuery, no_query
-from app.http.schemas.resolutions import OUTCOMES, RESOLUTIONS, resolution, settlement
+from app.http.schemas.resolutions import OUTCOMES, RESOLUTIONS, one_of, resolution, settlement
 from app.services import calls, views_waits, waits
 
 routes = router("/v1", "waits")
@@ -18,11 +18,11 @@ NO_QUERY = [Depends(no_query)]
 # Which of the forms is right depends on the wait, so the handler itself looks.
 AnyResolution = Annotated[
     dict[str, Any],
-    Body(json_schema_extra={"oneOf": [form.model_json_schema() for form in RESOLUTIONS]}),
+    Body(json_schema_extra=one_of(*RESOLUTIONS)),
 ]
 AnySettlement = Annotated[
     dict[str, Any],
-    Body(json_schema_extra={"oneOf": [form.model_json_schema() for form in OUTCOMES.values()]}),
+    Body(json_schema_extra=one_of(*OUTCOMES.values())),
 ]
 
 

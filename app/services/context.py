@@ -20,9 +20,11 @@ class Services:
 
 def refuse_large(said: dict[str, Any]) -> None:
     """What a person says that a call returned goes to the model as if the tool had said it."""
-    if len(readable(said.get("result")).encode()) > LARGEST_BYTES:
-        problem = FieldError("result", f"must be at most {LARGEST_BYTES} bytes")
-        raise Invalid("The result is too large.", errors=[problem])
+    for name in said.keys() & {"result", "text"}:
+        told = said[name] if name == "text" else readable(said[name])
+        if len(told.encode()) > LARGEST_BYTES:
+            problem = FieldError(name, f"must be at most {LARGEST_BYTES} bytes")
+            raise Invalid(f"The {name} is too large.", errors=[problem])
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,11 @@
-"""Agents, their tools, workers and sessions as JSON."""
+"""Agents, their tools and workers as JSON."""
 
 from collections.abc import Sequence
 
-from app.errors import NotFound
 from app.services.context import Services
 from app.services.views_pages import Listing, Position, name, number
 from app.services.views_shapes import Json, moment
-from app.store import views_fleet, views_sessions
+from app.store import views_fleet
 from app.store.db import Row
 
 
@@ -39,20 +38,6 @@ async def list_workers(services: Services, listing: Listing) -> Json:
     async with services.database.connection() as connection:
         found = await views_fleet.workers(connection)
     return _page(listing, start, [_worker(worker) for worker in found], "id")
-
-
-async def get_session(services: Services, session: str) -> Json:
-    async with services.database.connection() as connection:
-        found = await views_sessions.get(connection, session)
-    if found is None:
-        raise NotFound(f"There is no session {session}; a run's `session` names its own.")
-    return {
-        "id": found["id"],
-        "runs": found["runs"],
-        "active_run": found["active_run"],
-        "metadata": found["metadata"],
-        "created_at": moment(found["created_at"]),
-    }
 
 
 def _page(listing: Listing, start: Position | None, items: Sequence[Json], key: str) -> Json:

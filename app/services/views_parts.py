@@ -97,7 +97,11 @@ def shape_call(call: Row) -> Json:
         "approval": call["approval"],
         "state": call["state"],
         "attempts": call["attempts"],
-        "idempotency_key": idempotency_key(call["run"], call["turn"], call["index"]),
+        # A fork's copy was made under the key of the run that it was copied from.
+        "idempotency_key": idempotency_key(
+            call["origin"] or call["run"], call["turn"], call["index"]
+        ),
+        "compensates": call["compensates"],
         "result": call["result"],
         "is_error": call["is_error"],
         "worker": call["worker"],

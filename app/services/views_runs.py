@@ -68,6 +68,7 @@ def shape(run: Row, live: Agents) -> Json:
         "parent": run["parent"],
         "root": run["root"],
         "children": run["children"],
+        "forked_from": run["forked_from"],
         "status": run["status"],
         "reason": run["reason"],
         "stalled": _stalled(run, live),
@@ -109,16 +110,12 @@ def _progress(run: Row) -> Json:
 
 
 def _limits_left(run: Row) -> Json:
-    used = {
-        "turns": run["turns"],
-        "tokens": run["input_tokens"] + run["output_tokens"],
-        "cost_usd": run["cost_usd"],
-        "seconds": run["active_seconds_now"],
-        "calls": run["calls"],
-    }
+    """Of what a run may use, all that was started below it has its share."""
     given = {limit: run["limits"].get(limit) for limit in LIMITS}
     return {
-        limit: _left(limit, most, used[limit]) for limit, most in given.items() if most is not None
+        limit: _left(limit, most, run[f"used_{limit}"])
+        for limit, most in given.items()
+        if most is not None
     }
 
 
@@ -157,6 +154,19 @@ def _effect(call: Json) -> Json:
 
 
 def _effect_of(call: Json) -> str:
+    effect, undo = _left_by(call), call["undo"]
+    if effect != "confirmed" or undo is None:
+        return effect
+    match _left_by(undo):
+        case "confirmed":
+            return "compensated"
+        case "absent":
+            return "confirmed"
+        case _:
+            return "unknown"
+
+
+def _left_by(call: Json) -> str:
     match call["state"]:
         case "succeeded":
             return "confirmed"

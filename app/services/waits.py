@@ -3,11 +3,13 @@
 from typing import Any
 
 from app.domain.canonical import canonical_json
-from app.errors import AlreadyResolved, NotFound, StaleArguments, WaitClosed
-from app.services import views_waits
+from app.errors import AlreadyResolved, StaleArguments, WaitClosed
+from app.services import results, rules, views_waits
 from app.services.cancels import Order, cancel_children
 from app.services.context import Caller, Services, refuse_large
+from app.store import views_waits as asking
 from app.store import waits
+from app.store.db import Connection, Row, Transaction
 
 
 async def resolve(
@@ -26,25 +28,46 @@ async def resolve(
             on_behalf_of=on_behalf_of,
             via=caller.channel,
         )
-        if answer["leg"] is not None:
-            await services.legs.enqueue(transaction, answer["run"], answer["leg"])
-        if answer["cancelling"]:
-            order = Order(caller.actor, "denied", compensate=True)
-            await cancel_children(services, transaction, answer["run"], order)
+        if answer["verdict"] == "resolved":
+            await _accept(transaction.connection, wait, said)
+        await _go_on(services, transaction, answer, caller)
     if answer["run"] is not None:
         services.notifier.tell(answer["run"])
-    if answer["verdict"] == "missing":
-        raise NotFound(f"There is no wait {wait}; GET /v1/waits lists them.")
-    shown = await views_waits.get_wait(services, wait)
-    match answer["verdict"]:
+    return _shown(await views_waits.get_wait(services, wait), answer["verdict"])
+
+
+async def _accept(connection: Connection, wait: str, said: dict[str, Any]) -> None:
+    """What goes with the answer must fit the tool that it is about; else nothing is resolved."""
+    if "rule" not in said and "result" not in said:
+        return
+    asked = await asking.asked(connection, wait)
+    declared = asked["declared"] or {}
+    if "rule" in said:
+        properties = declared.get("input_schema", {}).get("properties", {})
+        await rules.make(connection, wait, asked["tool"], properties, said["rule"])
+    schema = declared.get("result_schema")
+    if asked["kind"] == "external" and schema is not None and not said.get("is_error"):
+        await results.check(said["result"], schema)
+
+
+async def _go_on(services: Services, transaction: Transaction, answer: Row, caller: Caller) -> None:
+    if answer["leg"] is not None:
+        await services.legs.enqueue(transaction, answer["run"], answer["leg"])
+    if answer["cancelling"]:
+        order = Order(caller.actor, "denied", compensate=True)
+        await cancel_children(services, transaction, answer["run"], order)
+
+
+def _shown(wait: dict[str, Any], verdict: str) -> dict[str, Any]:
+    match verdict:
         case "other":
             raise AlreadyResolved(
-                f"{shown['resolved_by']} has resolved this wait otherwise; the first one holds.",
-                extra={"wait": shown},
+                f"{wait['resolved_by']} has resolved this wait otherwise; the first one holds.",
+                extra={"wait": wait},
             )
         case "stale":
             raise StaleArguments("These are not the arguments that are waiting; look again.")
         case "closed":
-            raise WaitClosed(f"This wait is {shown['state']}; nothing can be resolved any more.")
+            raise WaitClosed(f"This wait is {wait['state']}; nothing can be resolved any more.")
         case _:
-            return shown
+            return wait

@@ -9,16 +9,27 @@ from app.store.views_pages import View
 
 VIEW: LiteralString = """
 select run.*,
-    perdure.active_seconds(run) as active_seconds_now,
     array(
         select child.id from perdure.runs child where child.parent = run.id order by child.place
     ) as children,
-    (select count(*) from perdure.calls call where call.run = run.id) as calls,
+    used.turns as used_turns,
+    used.tokens as used_tokens,
+    used.cost_usd as used_cost_usd,
+    used.seconds as used_seconds,
+    perdure.calls_made(run.id) as used_calls,
     (
         select json_agg(json_build_object(
-            'call', call.id, 'tool', call.tool, 'state', call.state, 'replay', call.replay
+            'call', call.id, 'tool', call.tool, 'state', call.state, 'replay', call.replay,
+            'undo', (
+                select json_build_object('state', undo.state, 'replay', undo.replay)
+                from perdure.calls undo
+                where undo.compensates = call.id and undo.started_at is not null
+            )
         ) order by call.turn, call.index)
-        from perdure.calls call where call.run = run.id and call.started_at is not null
+        from perdure.calls call
+        where call.run = run.id and call.started_at is not null
+            and call.compensates is null and call.origin is null
+            and not exists (select from perdure.runs child where child.delegated_by = call.id)
     ) as started_calls,
     (
         with recursive tree (id) as (
@@ -36,7 +47,7 @@ select run.*,
         join perdure.waits wait on wait.run = tree.id and wait.state = 'open'
         left join perdure.calls call on call.id = wait.call
     ) as open_waits
-from perdure.runs run
+from perdure.runs run cross join lateral perdure.used(run.id) used
 """
 
 CONDITIONS: Mapping[str, LiteralString] = {

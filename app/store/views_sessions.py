@@ -21,3 +21,19 @@ async def get(connection: Connection, session: str) -> Row | None:
         """,
         session=session,
     )
+
+
+async def speaking(connection: Connection, session: str) -> Row | None:
+    """{run}: the one that has, or had last, the session's ear; null in a session without runs."""
+    return await row(
+        connection,
+        """
+        select (
+            select run.id from perdure.runs run
+            where run.session = session.id and not run.held
+            order by run.finished_at is null desc, run.place desc limit 1
+        ) as run
+        from perdure.sessions session where session.id = %(session)s
+        """,
+        session=session,
+    )

@@ -29,3 +29,27 @@ PAGES = View(VIEW, "wait", CONDITIONS)
 
 async def get(connection: Connection, wait: str) -> Row | None:
     return await row(connection, " ".join((VIEW, "where wait.id = %(wait)s")), wait=wait)
+
+
+async def asked(connection: Connection, wait: str) -> Row:
+    """{kind, tool, declared}: the tool as the run's own version of its agent declares it, if it
+    does."""
+    found = await row(
+        connection,
+        """
+        select wait.kind, call.tool, (
+            select declared.value
+            from perdure.agent_versions version,
+                json_array_elements(version.definition -> 'tools') declared
+            where version.agent = run.agent and version.version = run.agent_version
+                and declared.value ->> 'name' = call.tool
+        ) as declared
+        from perdure.waits wait
+        join perdure.runs run on run.id = wait.run
+        left join perdure.calls call on call.id = wait.call
+        where wait.id = %(wait)s
+        """,
+        wait=wait,
+    )
+    assert found is not None
+    return found

@@ -76,6 +76,7 @@ class Run(Answer):
     parent: str | None
     root: str
     children: list[str]
+    forked_from: str | None
     status: Status
     reason: str | None
     stalled: str | None
@@ -150,6 +151,7 @@ class Call(Answer):
     ]
     attempts: int
     idempotency_key: str
+    compensates: str | None
     result: Json
     is_error: bool | None
     worker: str | None
@@ -190,6 +192,25 @@ class Wait(Answer):
     resolved_via: str | None
     resolved_at: datetime | None
     created_at: datetime
+
+
+class Rule(Answer):
+    id: str
+    scope: Literal["run", "session", "agent"]
+    agent: str
+    session: str
+    run: str
+    tool: str
+    when: dict[str, dict[str, Json]]
+    wait: str
+    author: str
+    on_behalf_of: str | None
+    made_via: str
+    state: Literal["standing", "expired", "revoked"]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    revoked_by: str | None
 
 
 class Message(Answer):
@@ -247,6 +268,16 @@ class Session(Answer):
     active_run: str | None
     metadata: dict[str, Json]
     created_at: datetime
+
+
+class Said(Answer):
+    role: Literal["user", "assistant"]
+    content: list[Json]
+
+
+class Transcript(Answer):
+    session: str
+    messages: list[Said]
 
 
 class Health(Answer):

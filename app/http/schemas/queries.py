@@ -24,8 +24,15 @@ def _to_instant(value: object) -> object:
     return to_instant(value.replace(" ", "+") if isinstance(value, str) else value)
 
 
+def _to_flag(value: object) -> object:
+    if isinstance(value, str) and value not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return value
+
+
 Text = Annotated[str, Field(max_length=200), AfterValidator(_storable)]
 Instant = Annotated[datetime, BeforeValidator(_to_instant)]
+Flag = Annotated[bool, BeforeValidator(_to_flag)]
 Limit = Annotated[int, Field(ge=1, le=MOST_ITEMS)]
 Status = Literal[
     "queued", "running", "waiting", "cancelling", "succeeded", "failed", "cancelled", "dead_letter"
@@ -72,6 +79,18 @@ class WaitsQuery(ListQuery):
     run: Text | None = None
     kind: Kind | None = None
     state: State | None = None
+
+
+class RulesQuery(ListQuery):
+    agent: Text | None = None
+    session: Text | None = None
+    tool: Text | None = None
+
+
+class CancelQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    compensate: Flag = False
 
 
 async def no_query(request: Request) -> None:

@@ -146,3 +146,12 @@ class MessageBody(Strict):
 
 class CancelBody(Strict):
     reason: Reason | None = None
+
+
+class ResumeBody(Strict):
+    limits: LimitsBody = {}
+
+
+class ForkBody(Strict):
+    turn: Annotated[int, Field(ge=1, le=1_000_000)]
+    input: Input | None = None

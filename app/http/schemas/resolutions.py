@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from app.domain.canonical import Json
 from app.http.problems import invalid, refuse
 from app.http.schemas.requests import Name, Reason, Said, Strict
+from app.http.schemas.rules import RuleBody
 
 
 class Resolution(Strict):
@@ -18,6 +19,14 @@ class Approval(Resolution):
     decision: Literal["allow", "deny"]
     reason: Reason | None = None
     arguments_hash: Annotated[str, Field(max_length=128)] | None = None
+    rule: RuleBody | None = None
+
+    @field_validator("rule")
+    @classmethod
+    def _goes_with_allow(cls, rule: RuleBody | None, info: ValidationInfo) -> RuleBody | None:
+        if rule is not None and info.data.get("decision") == "deny":
+            raise ValueError("goes with the decision allow only")
+        return rule
 
 
 class Happened(Resolution):
@@ -49,6 +58,15 @@ OUTCOMES: Mapping[str, type[Resolution]] = {
     "skip": Skip,
 }
 RESOLUTIONS = (Approval, *OUTCOMES.values(), Input, External)
+REFERENCE = "#/components/schemas/{model}"
+
+
+def one_of(*forms: type[Resolution]) -> dict[str, Json]:
+    """As OpenAPI shows them; what they refer to stands among the document's own schemas."""
+    schemas = [form.model_json_schema(ref_template=REFERENCE) for form in forms]
+    for schema in schemas:
+        schema.pop("$defs", None)
+    return {"oneOf": schemas}
 
 
 def resolution(kind: str, body: Mapping[str, Json]) -> tuple[dict[str, Json], str | None]:

@@ -79,6 +79,7 @@ SHOWN_CALL = {
     "state": "succeeded",
     "attempts": 2,
     "idempotency_key": "run_1/3/1",
+    "compensates": None,
     "result": {"ok": True},
     "is_error": False,
     "worker": "w1",

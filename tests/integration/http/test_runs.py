@@ -48,6 +48,7 @@ SHOWN = {
     "parent": None,
     "root": "run_1",
     "children": [],
+    "forked_from": None,
     "status": "waiting",
     "reason": None,
     "stalled": None,
@@ -112,6 +113,36 @@ async def test_only_what_is_limited_has_something_left(http: httpx.AsyncClient, 
     assert shown["limits_left"] == {"turns": 0}
 
 
+async def test_what_was_started_below_a_run_draws_on_its_limits(
+    http: httpx.AsyncClient, rows: Rows
+) -> None:
+    limits = {"turns": 10, "tokens": 100, "cost_usd": "1", "seconds": 60, "calls": 9}
+    used: Json = {"turns": 2, "input_tokens": 20, "output_tokens": 3}
+    spent: Json = {"cost_usd": "0.1", "active_seconds": 5}
+    top = await rows.run(limits=limits, **used, **spent)
+    child = await rows.run(parent=top, root=top, limits={"turns": 3}, **used, **spent)
+    grandchild = await rows.run(parent=child, root=top, **used, **spent)
+    await rows.call(grandchild, 1, state="failed", finished_at="2020-01-01")
+    await rows.run(limits=limits, **used)
+
+    async def left(run: str) -> Json:
+        found: Json = (await get(http, f"/v1/runs/{run}"))["limits_left"]
+        return found
+
+    # With the two calls that delegated.
+    assert await left(top) == {
+        "turns": 4,
+        "tokens": 31,
+        "cost_usd": "0.7000",
+        "seconds": 45,
+        "calls": 6,
+    }
+    assert await left(child) == {"turns": 0}
+    assert (await get(http, f"/v1/runs/{child}"))["usage"]["input_tokens"] == 20
+    (listed,) = (run for run in (await get(http, "/v1/runs"))["data"] if run["id"] == top)
+    assert listed["limits_left"]["turns"] == 4
+
+
 async def test_active_time_runs_on_while_a_run_is_active(
     http: httpx.AsyncClient, rows: Rows
 ) -> None:
@@ -162,40 +193,6 @@ async def test_a_run_waits_for_its_descendants_too(http: httpx.AsyncClient, rows
     }
     assert [wait["id"] for wait in (await get(http, f"/v1/runs/{child}"))["waiting_for"]] == [deep]
     answers.Run.model_validate(shown)
-
-
-@pytest.mark.parametrize(
-    ("state", "replay", "effect"),
-    [
-        ("succeeded", "at_most_once", "confirmed"),
-        ("failed", "at_most_once", "absent"),
-        ("started", "idempotent", "unknown"),
-        ("outcome_unknown", "at_most_once", "unknown"),
-        ("cancelled", "read_only", "absent"),
-        ("cancelled", "transactional", "absent"),
-        ("cancelled", "idempotent", "unknown"),
-        ("cancelled", "at_most_once", "unknown"),
-        ("ready", "transactional", "absent"),
-        ("ready", "idempotent", "unknown"),
-    ],
-)
-async def test_every_call_that_started_tells_its_effect(
-    http: httpx.AsyncClient, rows: Rows, state: str, replay: str, effect: str
-) -> None:
-    run = await rows.run(status="running")
-    call = await rows.call(
-        run,
-        state=state,
-        replay=replay,
-        arguments={},
-        started_at="2020-01-01",
-        finished_at="2020-01-01",
-    )
-    await rows.call(run, index=1, state="denied", finished_at="2020-01-01")
-
-    shown = await get(http, f"/v1/runs/{run}")
-
-    assert shown["effects"] == [{"call": call, "tool": "pay", "effect": effect}]
 
 
 async def test_text_that_postgres_text_refuses_comes_back_as_it_went_in(

@@ -3,13 +3,14 @@ import json
 import httpx
 import pytest
 
+from tests.integration.http.questions import DONE, working
 from tests.integration.http.rows import Rows
 from tests.integration.http.test_runs import get
 from tests.unit.http.bad_bodies import OTHER_BODIES, RUN_BODIES
 
 RUN = {"agent": "refund-desk", "input": "hello"}
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
-TABLES = ("runs", "sessions", "targets", "events", "idempotency", "messages", "waits")
+TABLES = ("runs", "sessions", "targets", "events", "idempotency", "messages", "waits", "rules")
 
 
 async def test_a_run_is_accepted(http: httpx.AsyncClient) -> None:
@@ -131,6 +132,29 @@ async def test_a_cancelled_run_is_shown_as_it_is(http: httpx.AsyncClient) -> Non
     assert (response.status_code, response.json()["status"]) == (202, "cancelled")
     again = await http.post(f"/v1/runs/{run}/cancel", json={"reason": "twice"})
     assert (again.status_code, again.json()["type"]) == (409, "/problems/run-ended")
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "undone"),
+    [
+        ("?compensate=true", "cancelling", True),
+        ("?compensate=false", "cancelled", False),
+        ("", "cancelled", False),
+    ],
+)
+async def test_a_cancel_may_undo_what_was_done(
+    http: httpx.AsyncClient, rows: Rows, query: str, status: str, undone: bool
+) -> None:
+    run = await working(rows, status="waiting", turns=1)
+    await rows.call(run, tool="pay", state="succeeded", replay="idempotent", **DONE)
+    await rows.wait(run, kind="timer")
+
+    response = await http.post(f"/v1/runs/{run}/cancel{query}", json={"reason": "wrong order"})
+
+    assert (response.status_code, response.json()["status"]) == (202, status)
+    first = (await get(http, f"/v1/runs/{run}/events"))["data"][0]
+    assert (first["type"], first["data"]["compensate"]) == ("run.cancelling", undone)
+    assert (first["data"]["by"], first["data"]["reason"]) == ("local", "wrong order")
 
 
 async def test_a_message_is_sent_listed_and_withdrawn(http: httpx.AsyncClient) -> None:

@@ -118,6 +118,8 @@ RUN_BODIES: list[tuple[str, bytes, str]] = [
     ("a long value", run(metadata={"a": "v" * 513}), "metadata.a"),
 ]
 
+CANCEL, RESUME, FORK = (f"/v1/runs/run_1/{act}" for act in ("cancel", "resume", "fork"))
+
 OTHER_BODIES: list[tuple[str, str, bytes, str]] = [
     ("message without text", "/v1/runs/run_1/messages", b"{}", "text"),
     ("message empty", "/v1/runs/run_1/messages", b'{"text":" "}', "text"),
@@ -129,7 +131,28 @@ OTHER_BODIES: list[tuple[str, str, bytes, str]] = [
     ("cancel for a number", "/v1/runs/run_1/cancel", b'{"reason":1}', "reason"),
     ("cancel of a list", "/v1/runs/run_1/cancel", b"[]", "body"),
     ("cancel at length", "/v1/runs/run_1/cancel", b'{"reason":"%s"}' % (b"x" * 2001), "reason"),
-    ("cancel, compensating", "/v1/runs/run_1/cancel?compensate=true", b"{}", "compensate"),
+    ("cancel, compensating at length", CANCEL + "?compensate=yes", b"{}", "compensate"),
+    ("cancel, compensating in capitals", CANCEL + "?compensate=True", b"{}", "compensate"),
+    ("cancel, compensating for nothing", CANCEL + "?compensate=", b"{}", "compensate"),
+    ("cancel, forced", CANCEL + "?force=true", b"{}", "force"),
+    ("resume with more", RESUME, b'{"turn":1}', "turn"),
+    ("resume without limits", RESUME, b'{"limits":null}', "limits"),
+    ("resume for no turns", RESUME, b'{"limits":{"turns":0}}', "limits.turns"),
+    ("resume for an unknown limit", RESUME, b'{"limits":{"steps":1}}', "limits.steps"),
+    ("resume of a list", RESUME, b"[]", "body"),
+    ("resume, asking", RESUME + "?limits=1", b"{}", "limits"),
+    ("fork of nothing", FORK, b"", "body"),
+    ("fork without turn", FORK, b"{}", "turn"),
+    ("fork at turn 0", FORK, b'{"turn":0}', "turn"),
+    ("fork at a huge turn", FORK, b'{"turn":99999999999999999999}', "turn"),
+    ("fork at turn true", FORK, b'{"turn":true}', "turn"),
+    ("fork at half a turn", FORK, b'{"turn":1.5}', "turn"),
+    ("fork at a turn in words", FORK, b'{"turn":"1"}', "turn"),
+    ("fork with empty input", FORK, b'{"turn":1,"input":" "}', "input"),
+    ("fork with a tool's result", FORK, b'{"turn":1,"input":[{"type":"tool_result"}]}', "input"),
+    ("fork with a half", FORK, b'{"turn":1,"input":"\\ud800"}', "input"),
+    ("fork with limits", FORK, b'{"turn":1,"limits":{}}', "limits"),
+    ("fork, asking", FORK + "?turn=1", b'{"turn":1}', "turn"),
     ("resolve with a list", "/v1/waits/wait_1/resolve", b"[]", "body"),
     ("resolve with nothing", "/v1/waits/wait_1/resolve", b"", "body"),
     ("settle without outcome", "/v1/calls/call_1/settle", b"{}", "outcome"),

@@ -143,6 +143,10 @@ async def test_only_json_in_utf8_is_a_body(
         ("/v1/runs/run_1?deltas=1", "deltas"),
         ("/v1/agents?after=desk", "after"),
         ("/v1/sessions/ses_1?limit=1", "limit"),
+        ("/v1/sessions/ses_1/transcript?limit=1", "limit"),
+        ("/v1/rules?run=run_1", "run"),
+        ("/v1/rules?tool=%00", "tool"),
+        ("/v1/rules?after=x", "after"),
     ],
 )
 async def test_a_bad_query_is_refused_by_name(

@@ -16,6 +16,12 @@ from app.http.schemas.resolutions import resolution, settlement
             {"decision": "deny", "reason": "no", "arguments_hash": "ab"},
         ),
         ("approval", {"decision": "deny", "reason": None}, {"decision": "deny"}),
+        ("approval", {"decision": "deny", "rule": None}, {"decision": "deny"}),
+        (
+            "approval",
+            {"decision": "allow", "rule": {"scope": "run", "when": {"n": {"in": [1]}}}},
+            {"decision": "allow", "rule": {"scope": "run", "when": {"n": {"in": [1]}}}},
+        ),
         (
             "outcome",
             {"outcome": "happened", "result": None},
@@ -44,7 +50,8 @@ def test_each_kind_has_its_forms(kind: str, body: dict[str, Any], said: dict[str
         ("approval", {}, "decision"),
         ("approval", {"decision": "maybe"}, "decision"),
         ("approval", {"decision": True}, "decision"),
-        ("approval", {"decision": "allow", "rule": {"scope": "run"}}, "rule"),
+        ("approval", {"decision": "allow", "rule": {"scope": "run"}}, "rule.when"),
+        ("approval", {"decision": "deny", "rule": {"scope": "run", "when": {}}}, "rule"),
         ("approval", {"decision": "allow", "text": "x"}, "text"),
         ("approval", {"decision": "allow", "arguments_hash": 1}, "arguments_hash"),
         ("approval", {"decision": "allow", "on_behalf_of": ""}, "on_behalf_of"),
