@@ -20,6 +20,7 @@ _ORDERS = {
     "1002": {"customer": "Noor Haddad", "total_cents": 4_550},
     "1003": {"customer": "Tomas Lind", "total_cents": 89_000},
     "1004": {"customer": "Mei Tanaka", "total_cents": 2_000},
+    "1005": {"customer": "Lea Fontaine", "total_cents": 240_000},
 }
 
 

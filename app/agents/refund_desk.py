@@ -1,10 +1,12 @@
 """A refund desk: three tools, each with another promise about running it again.
 
+More than LARGE_CENTS leaves only once a person has allowed it.
 The payment provider is at PAYMENTS_URL; `app.agents.provider` is one to play with.
 """
 
 import os
 import ssl
+from datetime import timedelta
 from functools import cache
 from typing import Annotated, Any
 
@@ -15,16 +17,33 @@ from app import Agent, Limits, ToolContext, ToolError, tool
 
 OrderId = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,40}$", description="As on the receipt")]
 Cents = Annotated[int, Field(gt=0, description="The amount in cents: 1250 is 12.50")]
+LARGE_CENTS = 100_000
+PATIENCE = timedelta(days=2)
+
+
+def is_large(ctx: ToolContext, args: dict[str, Any]) -> bool:
+    return bool(args["cents"] > LARGE_CENTS)
+
+
+async def read_order(ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
+    """The evidence for a person; if it has changed when they allow it, they are asked anew."""
+    async with provider(ctx) as http:
+        return answer(await http.get(f"/orders/{args['order_id']}"))
 
 
 @tool(replay="read_only")
 async def find_order(ctx: ToolContext, order_id: OrderId) -> dict[str, Any]:
     """Look up an order: its customer, its total and what was refunded so far."""
-    async with provider(ctx) as http:
-        return answer(await http.get(f"/orders/{order_id}"))
+    return await read_order(ctx, {"order_id": order_id})
 
 
-@tool(replay="idempotent")
+@tool(
+    replay="idempotent",
+    approval=is_large,
+    expires=PATIENCE,
+    precondition=read_order,
+    on_unknown="tell_model",
+)
 async def refund(ctx: ToolContext, order_id: OrderId, cents: Cents) -> dict[str, Any]:
     """Refund part of an order to the card it was paid with."""
     # The provider knows this key: after a crash the same call runs again, and pays nothing twice.
@@ -34,7 +53,13 @@ async def refund(ctx: ToolContext, order_id: OrderId, cents: Cents) -> dict[str,
         return answer(await http.post("/refunds", json=body, headers=headers))
 
 
-@tool(replay="at_most_once")
+@tool(
+    replay="at_most_once",
+    approval=is_large,
+    expires=PATIENCE,
+    precondition=read_order,
+    on_unknown="tell_model",
+)
 async def wire_transfer(ctx: ToolContext, order_id: OrderId, cents: Cents) -> dict[str, Any]:
     """Send the money by bank transfer, if the card can no longer be refunded."""
     # The bank takes no key and cannot be asked: after a crash the outcome is unknown, and said so.
@@ -72,7 +97,8 @@ refund_desk = Agent(
     model="claude-sonnet-5",
     instructions=(
         "You handle refund requests. Look the order up first, never refund more than its total, "
-        "and say in one sentence what you did. If an outcome is unknown, say so and do not retry."
+        "and say in one sentence what you did. If an outcome is unknown, say so and do not retry. "
+        "A person decides on large amounts; if the answer is no, do not pay in another way."
     ),
     tools=[find_order, refund, wire_transfer],
     limits=Limits(turns=20),

@@ -12,6 +12,7 @@ import uvicorn
 from app import ToolError
 from app.agents import refund_desk
 from app.agents.provider import create_app
+from app.tools.declare import Tool
 from app.tools.errors import InvalidArguments
 from tests.unit.tools.contexts import make_context
 
@@ -31,9 +32,14 @@ async def url(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
     listening.close()
 
 
-async def call(name: str, key: str = "run_1/1/0", **arguments: Any) -> Any:  # noqa: ANN401
+def tool_named(name: str) -> Tool:
     tool = refund_desk.tool(name)
     assert tool is not None
+    return tool
+
+
+async def call(name: str, key: str = "run_1/1/0", **arguments: Any) -> Any:  # noqa: ANN401
+    tool = tool_named(name)
     ctx = make_context(idempotency_key=key)
     return tool.encode_result(await tool.invoke(ctx, tool.parse(arguments)))
 
@@ -50,6 +56,31 @@ def test_each_tool_makes_another_promise() -> None:
         "refund": "idempotent",
         "wire_transfer": "at_most_once",
     }
+
+
+@pytest.mark.parametrize("name", ["refund", "wire_transfer"])
+@pytest.mark.parametrize(("cents", "asked"), [(100_000, False), (100_001, True)])
+async def test_a_person_is_asked_about_a_large_amount(name: str, cents: int, asked: bool) -> None:
+    args = {"order_id": "1005", "cents": cents}
+    assert await refund_desk.needs_approval(tool_named(name), make_context(), args) is asked
+
+
+@pytest.mark.parametrize("order", ["1001", "1002", "1003", "1004", "1005"])
+@pytest.mark.parametrize("name", ["refund", "wire_transfer"])
+async def test_only_order_1005_is_so_large(url: str, name: str, order: str) -> None:
+    total = (await call("find_order", order_id=order))["total_cents"]
+    args = {"order_id": order, "cents": total}
+    asked = await refund_desk.needs_approval(tool_named(name), make_context(), args)
+    assert asked is (order == "1005")
+
+
+@pytest.mark.parametrize("name", ["refund", "wire_transfer"])
+async def test_the_order_as_it_stands_is_the_evidence(url: str, name: str) -> None:
+    args = {"order_id": "1005", "cents": 200_000}
+    shown = await tool_named(name).read_precondition(make_context(), args)
+    assert shown == await call("find_order", order_id="1005")
+    await call("refund", order_id="1005", cents=100)
+    assert await tool_named(name).read_precondition(make_context(), args) != shown
 
 
 async def test_an_order_is_found(url: str) -> None:
@@ -95,7 +126,6 @@ async def test_a_wrong_credential_is_told_without_showing_it(
 
 @pytest.mark.parametrize("order_id", ["../ledger", "", "1" * 41])
 def test_an_order_id_cannot_lead_elsewhere(order_id: str) -> None:
-    tool = refund_desk.tool("find_order")
-    assert tool is not None
+    tool = tool_named("find_order")
     with pytest.raises(InvalidArguments):
         tool.parse({"order_id": order_id})

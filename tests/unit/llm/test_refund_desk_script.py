@@ -57,6 +57,16 @@ def test_an_unknown_outcome_is_told_and_not_repeated() -> None:
     assert "calls" not in step
 
 
+@pytest.mark.parametrize("told", ["denied: not today", "expired"])
+def test_what_a_person_did_not_allow_is_told_and_not_tried_in_another_way(told: str) -> None:
+    refused = Call("refund", {"cents": 1}, told, True)
+
+    step = run_refund_desk(_scene("Refund order 1001", _found(ORDER), refused))
+
+    assert told in step["text"]
+    assert "calls" not in step
+
+
 @pytest.mark.parametrize(
     "found",
     [_found("There is no order", is_error=True), _found("not json"), _found([1]), _found({})],
