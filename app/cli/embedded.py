@@ -135,10 +135,12 @@ def _launch(data: Path, owner: Account | None, settings: Mapping[str, str]) -> N
         log.replace(data / "server.log.1")
     control = [str(accounts.programs(owner) / "pg_ctl"), "-D", str(data), "-s", "-w"]
     start = [*control, "-t", str(START_SECONDS), "-l", str(log), "start"]
+    sockets = _recorded_sockets(data) or data
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
-        # Postgres trusts the pid in this file, whoever has it now; `_postmaster` looked closer.
-        (data / "postmaster.pid").unlink(missing_ok=True)
+        # Postgres trusts the pid in these, whoever has it now; `_postmaster` looked closer.
+        for lock in (data / "postmaster.pid", sockets / f".s.PGSQL.{PORT}.lock"):
+            lock.unlink(missing_ok=True)
         started = accounts.run(start, owner)
         if started.returncode == 0:
             return

@@ -50,7 +50,8 @@ def test_a_directory_moved_to_a_shorter_path_is_found_again(open_directory: Path
 def write_pid_file(embedded: Cluster, pid: int) -> None:
     data = embedded.directory.resolve()
     lines = [str(pid), str(data), "1", "5432", str(data), "", "1 1", "ready   "]
-    (data / "postmaster.pid").write_text("\n".join(lines) + "\n")
+    for name in ("postmaster.pid", ".s.PGSQL.5432.lock"):
+        (data / name).write_text("\n".join(lines) + "\n")
 
 
 def test_a_pid_file_whose_process_is_gone_is_passed_over(embedded: Cluster) -> None:
