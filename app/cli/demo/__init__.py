@@ -1,13 +1,15 @@
-"""`perdure demo`: kill -9 in the middle of a payment, twice, and what becomes of the runs."""
+"""`perdure demo`: kill -9 in the middle of a payment, and of everything before an approval."""
 
 import os
 import signal
 import threading
+from functools import partial
 from types import FrameType
 
 import httpx
 import typer
 
+from app.cli.demo import approval
 from app.cli.demo.acts import REFUND, WIRE, play
 from app.cli.demo.screen import Screen
 from app.cli.demo.stage import Broken, Interrupted, Stage, staged
@@ -38,8 +40,8 @@ def run() -> None:
 def _play(screen: Screen, stage: Stage) -> bool:
     screen.introduce(stage.cast())
     kept = True
-    for act in (REFUND, WIRE):
-        checks = play(act, stage, screen)
+    for act in (partial(play, REFUND), partial(play, WIRE), approval.play):
+        checks = act(stage, screen)
         screen.report(checks)
         kept = kept and all(check.holds for check in checks)
     return kept

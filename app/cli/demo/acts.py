@@ -1,14 +1,11 @@
-"""The two acts: the same crash at the worst moment, under two promises."""
+"""The first two acts: the same crash at the worst moment, under two promises."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from app.cli.demo.evidence import Check, Checks, Evidence, Json, check_refund, check_wire
+from app.cli.demo.evidence import Check, Checks, Json, Takeover, check_refund, check_wire
 from app.cli.demo.screen import Screen
 from app.cli.demo.stage import Broken, Stage, answer
-
-AGENT = "refund-desk"
-ENDED = ("succeeded", "failed", "cancelled", "dead_letter")
+from app.cli.demo.watch import Follower, count_model_requests, gather, submit
 
 
 @dataclass(frozen=True)
@@ -42,48 +39,20 @@ WIRE = Act(
 )
 
 
-class Follower:
-    """Shows the events of one run as they come in."""
-
-    def __init__(self, stage: Stage, screen: Screen, run: str) -> None:
-        self._stage = stage
-        self._screen = screen
-        self._path = f"/v1/runs/{run}/events"
-        self.events: list[Json] = []
-
-    def look(self) -> None:
-        after = self.events[-1]["seq"] if self.events else 0
-        for event in self._stage.get(self._path, after=after, limit=200)["data"]:
-            self.events.append(event)
-            self._screen.show(event, self.events[0])
-
-    def has_ended(self) -> bool:
-        self.look()
-        return any(event["type"].removeprefix("run.") in ENDED for event in self.events)
-
-
 def play(act: Act, stage: Stage, screen: Screen) -> list[Check]:
     screen.open(act.title, act.promise)
-    asked = _count_model_requests(stage)
+    requests = count_model_requests(stage)
     _hold(stage, "after", act.path)
-    run = answer(stage.api.post("/v1/runs", json={"agent": AGENT, "input": act.input}))["id"]
-    screen.submitted(AGENT, act.input, run)
-    follower = Follower(stage, screen, run)
+    follower = submit(stage, screen, act.input)
     killed = _kill_at_worst_moment(act, stage, screen, follower)
     successor = stage.start_worker()
     screen.act(f"A new worker starts: {successor.pid}")
     screen.tell(f"Worker {successor.pid} gets ready")
     stage.until(follower.has_ended, "the run has ended")
-    seen = Evidence(
-        run=stage.get(f"/v1/runs/{run}"),
-        turns=stage.get(f"/v1/runs/{run}/turns")["data"],
-        calls=stage.get(f"/v1/runs/{run}/calls")["data"],
-        events=follower.events,
-        ledger=[row for row in _ledger(stage) if row["order_id"] == act.order],
-        model_requests=_count_model_requests(stage) - asked - 1,
+    seen = Takeover(
+        **gather(stage, follower, act.order, requests),
         sent_again=bool(_held(stage)),
         killed=killed,
-        successor=stage.worker_id() or "",
     )
     screen.close_act(seen)
     return act.check(seen)
@@ -117,13 +86,3 @@ def _hold(stage: Stage, where: str, path: str) -> None:
 def _held(stage: Stage) -> list[Json]:
     held: list[Json] = answer(stage.payments.get("/held", params={"timeout": 0}))["held"]
     return held
-
-
-def _ledger(stage: Stage) -> Iterator[Json]:
-    yield from answer(stage.payments.get("/ledger"))["rows"]
-
-
-def _count_model_requests(stage: Stage) -> int:
-    """The model numbers the requests it gets, this one too, which it refuses."""
-    refused = stage.model.post("/v1/messages", json={})
-    return int(refused.headers["request-id"].removeprefix("req_"))

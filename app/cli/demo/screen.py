@@ -1,5 +1,6 @@
 """What the demo shows: live on a terminal, plain lines anywhere else."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -10,7 +11,7 @@ from rich.markup import escape
 from rich.status import Status
 from rich.table import Table
 
-from app.cli.demo.evidence import Check, Evidence, Json, list_steps
+from app.cli.demo.evidence import Answer, Check, Json, Seen, list_steps, times
 
 COLOURS = {"run": "green", "model": "cyan", "call": "yellow", "wait": "magenta"}
 
@@ -40,7 +41,10 @@ class Screen:
 
     def introduce(self, cast: Sequence[tuple[str, str, int | None]]) -> None:
         self.say("Perdure: kill -9 in the middle of a payment\n", "bold")
-        for name, where, pid in cast:
+        self.list_parts(cast)
+
+    def list_parts(self, parts: Sequence[tuple[str, str, int | None]]) -> None:
+        for name, where, pid in parts:
             self.say(f"  {name:<10}{where:<20}pid {pid}")
 
     def open(self, title: str, promise: str) -> None:
@@ -58,7 +62,24 @@ class Screen:
         note = escape(_describe(event))
         self._console.print(f"  {seconds:7.2f} s  {kind} {note}", soft_wrap=True)
 
-    def close_act(self, seen: Evidence) -> None:
+    def ask(self, wait: Json) -> None:
+        """The question, and what it is judged by."""
+        self.say(f"  GET /v1/waits/{wait['id']}")
+        self.say(f"  200 {wait['state']}: {wait['question']}", "magenta")
+        for part in ("arguments", "evidence"):
+            self.say(f"      {part:<10}{json.dumps(wait[part])}")
+
+    def decide(self, wait: str) -> None:
+        self.act("Two people allow it at the same moment:")
+        self.say(f"  POST /v1/waits/{wait}/resolve")
+
+    def answered(self, answers: Sequence[Answer]) -> None:
+        for answer in answers:
+            said = f'{{"decision": "allow", "on_behalf_of": "{answer.person}"}}'
+            first = answer.told.get("on_behalf_of", "nobody")
+            self.say(f"      {said:<51}{answer.status}, allowed by {first}")
+
+    def close_act(self, seen: Seen) -> None:
         usage, rows = seen.run["usage"], seen.ledger
         table = Table(box=box.SIMPLE, pad_edge=False)
         for heading in ("step", f"worker {_pid(seen.killed)}", f"worker {_pid(seen.successor)}"):
@@ -70,12 +91,13 @@ class Screen:
         self._console.print(table)
         for row in rows:
             money = f"{row['cents'] / 100:.2f}"
-            self.say(f"  ledger   {row['kind']} of {money}, requested {_times(row['calls'])}")
+            self.say(f"  ledger   {row['kind']} of {money}, requested {times(row['calls'])}")
         self.say(
             f"  model    {usage['model_calls']} calls paid, "
             f"{usage['repaid_model_calls']} of them twice"
         )
-        self.say(f"  journal  {seen.replayed} finished steps given back to the new worker")
+        name, remark = seen.remark
+        self.say(f"  {name:<9}{remark}")
         self.say(f"  answer   {seen.run['output']['text'] if seen.run['output'] else '-'}\n")
 
     def report(self, checks: Sequence[Check]) -> None:
@@ -87,7 +109,7 @@ class Screen:
         if not kept:
             self.fail("Not everything was as promised; see FAIL above and .perdure/demo.log")
             return
-        self.say("\nBoth runs kept their promises.", "bold green")
+        self.say("\nAll three runs kept their promises.", "bold green")
         self.say("  make dev     the same service, to kill by hand: see README.md")
         self.say("  README.md    what a tool promises, and what Perdure then guarantees")
 
@@ -99,11 +121,18 @@ def _describe(event: Json) -> str:
     data = event["data"]
     match event["type"].split("."):
         case ["run", "taken_over"]:
-            return f"by worker {_pid(data['worker'])} from worker {_pid(data['from_worker'])}"
+            return f"{_by(data)} from worker {_pid(data['from_worker'])}"
         case ["run", "resumed"]:
-            return f"{data['replayed_steps']} steps from the journal"
+            steps = data["replayed_steps"]
+            return f"{steps} steps from the journal" if steps else _by(data)
         case ["run", "started"]:
-            return f"by worker {_pid(data['worker'])}"
+            return _by(data)
+        case ["run", "waiting"]:
+            return "for " + ", ".join(wait["kind"] for wait in data["waits"])
+        case ["wait", "opened"]:
+            return f"{data['kind']}: may {data['tool']} be run?"
+        case ["wait", "resolved"]:
+            return f"{data['kind']}: {data.get('answer', '')}"
         case ["model", "completed"]:
             return f"turn {data['turn']}: {data['stop_reason']}"
         case ["call", "proposed"]:
@@ -114,13 +143,13 @@ def _describe(event: Json) -> str:
             return ""
 
 
+def _by(data: Json) -> str:
+    return f"by worker {_pid(data['worker'])}"
+
+
 def _pid(worker: str) -> str:
     """A worker's name holds its host, its pid and something fresh."""
     return worker.rsplit("-", 2)[1] if worker.count("-") >= 2 else worker
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"
 
 
 def _instant(event: Json) -> datetime:

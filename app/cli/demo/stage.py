@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -18,11 +18,16 @@ from app.cli.dev import URL, free_port
 from app.cli.supervise import command
 from app.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from app.cli.demo.database import Database
+
 Json = dict[str, Any]
 
 TICK_SECONDS = 0.05
 PATIENCE_SECONDS = 60.0
 GRACE_SECONDS = 5.0
+# Of these the service consists; model and payment provider are the world around it.
+SERVICE = ("database", "api", "worker")
 FOREIGN = ("PERDURE_", "ANTHROPIC_", "PAYMENTS_")
 
 
@@ -67,12 +72,19 @@ class Process:
 class Stage:
     """The parts of a small production, and the ways to reach them."""
 
-    def __init__(self, environ: Mapping[str, str], log: Path, stop: threading.Event) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        log: Path,
+        stop: threading.Event,
+        database: "Database",
+    ) -> None:
         ports = {name: free_port() for name in ("api", "model", "payments")}
         bases = {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
         self._ports = ports
         self._log = log
         self._stop = stop
+        self._database = database
         self._environment = _hermetic(environ) | {
             "PERDURE_PORT": str(ports["api"]),
             "ANTHROPIC_BASE_URL": bases["model"],
@@ -83,16 +95,21 @@ class Stage:
         self._read_end, self._write_end = os.pipe()
         self._processes: list[Process] = []
         self.worker: Process
-        self.database: int | None = None
-        self.api, self.model, self.payments = (
-            httpx.Client(base_url=bases[name], timeout=30, trust_env=False) for name in ports
-        )
+        self.api, self.model, self.payments = map(self.connect, ports)
 
-    def start(self, url: str) -> None:
-        self._environment[URL] = url
+    def connect(self, name: str = "api") -> httpx.Client:
+        base = f"http://127.0.0.1:{self._ports[name]}"
+        return httpx.Client(base_url=base, timeout=30, trust_env=False)
+
+    def start(self) -> None:
+        self._environment[URL] = self._database.start()
         self._migrate()
         self._launch("model", "simulate", "model", str(self._ports["model"]))
         self._launch("payments", "simulate", "provider", str(self._ports["payments"]))
+        self.start_service()
+
+    def start_service(self) -> None:
+        self._database.start()
         self._launch("api", "api")
         self.start_worker()
         self.until(self._all_answer, "the processes are ready")
@@ -107,6 +124,16 @@ class Stage:
         self.worker.kill()
         self._processes.remove(self.worker)
 
+    def kill_service(self) -> None:
+        """kill -9 to all of the service, database first: nobody can write anything down."""
+        if self._database.pid is None:
+            raise Broken(f"The database has ended; see {self._log}")
+        self._database.kill()
+        for process in [each for each in self._processes if each.name in SERVICE]:
+            process.kill()
+            self._processes.remove(process)
+        self.until(lambda: self._database.pid is None, "the database is dead")
+
     def worker_id(self) -> str | None:
         """What the service calls the worker, once it works."""
         for worker in self.get("/v1/workers")["data"]:
@@ -117,7 +144,14 @@ class Stage:
     def cast(self) -> list[tuple[str, str, int | None]]:
         addresses = {name: f"127.0.0.1:{port}" for name, port in self._ports.items()}
         parts = [(each.name, addresses.get(each.name, ""), each.pid) for each in self._processes]
-        return [("database", "embedded Postgres", self.database), *parts]
+        return [("database", "embedded Postgres", self._database.pid), *parts]
+
+    def service(self) -> list[tuple[str, str, int | None]]:
+        return [part for part in self.cast() if part[0] in SERVICE]
+
+    def pids(self) -> dict[str, int | None]:
+        """The processes of the service."""
+        return {name: pid for name, _, pid in self.service()}
 
     def get(self, path: str, **query: Any) -> Json:
         return answer(self.api.get(path, params=query))
@@ -188,18 +222,16 @@ def staged(
 ) -> Iterator[Stage]:
     """Everything up and new; nothing of it is left afterwards but its log."""
     accounts.programs(None)  # before the import, which fails without the extra `embedded`
-    from app.cli.embedded import Cluster
+    from app.cli.demo.database import Database
 
     with _alone(home):
         log = home / "demo.log"
         log.write_bytes(b"")
-        cluster = Cluster(home / "demo")
-        cluster.destroy()  # what a killed demo has left
-        stage = Stage(environ, log, stop)
+        database = Database(home / "demo")
+        database.destroy()  # what a killed demo has left
+        stage = Stage(environ, log, stop, database)
         try:
-            url = cluster.start()
-            stage.database = cluster.pid
-            stage.start(url)
+            stage.start()
             yield stage
         except ConfigurationError:
             if stop.is_set():  # Ctrl-C ends the programs of Postgres too
@@ -208,7 +240,7 @@ def staged(
         finally:
             tell("Stopping")
             stage.stop()
-            cluster.destroy()
+            database.destroy()
 
 
 @contextmanager
