@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from app.main import _listener
 from tests.integration.http.rows import Rows
 from tests.support.database import migrate
 from tests.support.environment import of_service
@@ -51,6 +52,14 @@ def api(database_url: str, tmp_path: Path) -> Iterator[Api]:
     api = Api(database_url, tmp_path / "api.log")
     yield api
     api.process.kill9()
+
+
+def test_an_answer_does_not_wait_for_its_headers_to_be_acknowledged() -> None:
+    with _listener("127.0.0.1", 0) as listener:
+        client = socket.create_connection(listener.getsockname())
+        accepted, _ = listener.accept()
+        with client, accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 async def test_a_signal_ends_the_process_though_requests_are_held(api: Api, rows: Rows) -> None:
