@@ -1,5 +1,6 @@
 """The conversation as the model gets it: each `tool_use` paired with one result, in order."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ UNKNOWN = (
 )
 NOT_RUN = "This call was not run."
 CANCELLED = "(The request above was cancelled; nothing more is to be done about it.)"
+UNDER_WAY = ("proposed", "waiting", "ready", "started")
 CACHE = {"type": "ephemeral"}
 
 
@@ -100,8 +102,10 @@ def _success(result: Json) -> str:
     return result if isinstance(result, str) and result.strip() else readable(result)
 
 
-def conversation(runs: list[ToldRun]) -> list[Message]:
-    """Runs of one session, oldest first; the last one is the one that goes on."""
+def conversation(runs: list[ToldRun], *, so_far: bool = False) -> list[Message]:
+    """Runs of one session, oldest first; the last one is the one that goes on.
+
+    `so_far`: calls may be under way, of which there is nothing to tell yet."""
     messages: list[Message] = []
     for run in runs:
         if run.cancelled and not run.turns:
@@ -111,7 +115,7 @@ def conversation(runs: list[ToldRun]) -> list[Message]:
         for turn in run.turns:
             _say(messages, "user", _texts(run, turn.number))
             _say(messages, "assistant", _sayable(turn))
-            _say(messages, "user", _results(turn))
+            _say(messages, "user", _results(turn, UNDER_WAY if so_far else ()))
         _say(messages, "user", _texts(run, len(run.turns) + 1))
         if run.cancelled:
             _say(messages, "user", _blocks(CANCELLED))
@@ -164,9 +168,11 @@ def _is_blank(block: Block) -> bool:
     return block.get("type") == "text" and not str(block.get("text", "")).strip()
 
 
-def _results(turn: ToldTurn) -> list[Block]:
+def _results(turn: ToldTurn, untold: Collection[str]) -> list[Block]:
     results = []
     for call in turn.calls:
+        if call.state in untold:
+            continue
         text, is_error = told(call)
         block: Block = {"type": "tool_result", "tool_use_id": call.provider_id, "content": text}
         results.append({**block, "is_error": True} if is_error else block)

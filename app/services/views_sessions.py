@@ -22,7 +22,7 @@ async def get_session(services: Services, session: str) -> Json:
 
 
 async def get_transcript(services: Services, session: str) -> Json:
-    """The conversation as the model would get it now."""
+    """The conversation as the model gets it, up to now."""
     async with services.database.connection() as connection:
         speaking = await views_sessions.speaking(connection, session)
         if speaking is None:
@@ -30,7 +30,8 @@ async def get_transcript(services: Services, session: str) -> Json:
         history = []
         if speaking["run"] is not None:
             history = await turns.history(connection, speaking["run"])
-    return {"session": session, "messages": conversation([ToldRun.read(run) for run in history])}
+    runs = [ToldRun.read(run) for run in history]
+    return {"session": session, "messages": conversation(runs, so_far=True)}
 
 
 def _missing(session: str) -> NotFound:

@@ -1,9 +1,10 @@
 from typing import Any
 
 import httpx
+import pytest
 
 from app.http.schemas import answers
-from tests.integration.http.rows import Rows
+from tests.integration.http.rows import Rows, Values
 from tests.integration.http.test_runs import get
 
 ENDED = "2020-01-01"
@@ -41,7 +42,7 @@ async def test_a_conversation_is_told_as_the_model_gets_it(
         {"type": "tool_use", "id": "toolu_2", "name": "pay", "input": {"ref": "b"}},
     ]
     await rows.turn(run, content=asked, stop_reason="tool_use", finished_at=ENDED)
-    ended = {"arguments": {}, "replay": "at_most_once", "finished_at": ENDED}
+    ended: Values = {"arguments": {}, "replay": "at_most_once", "finished_at": ENDED}
     await rows.call(run, 1, 0, state="succeeded", result={"id": 7}, **ended)
     await rows.call(run, 1, 1, state="outcome_unknown", provider_id="toolu_2", **ended)
     await rows.message(run, "Hurry.", turn=2)
@@ -61,6 +62,32 @@ async def test_a_conversation_is_told_as_the_model_gets_it(
     assert (second["tool_use_id"], second["is_error"]) == ("toolu_2", True)
     assert "unknown" in second["content"]
     assert hurry == {"type": "text", "text": "Hurry."}
+
+
+@pytest.mark.parametrize("state", ["proposed", "waiting", "ready", "started"])
+async def test_a_call_under_way_has_no_result_yet(
+    http: httpx.AsyncClient, rows: Rows, state: str
+) -> None:
+    run = await rows.run(session="s", status="running", turns=1)
+    asked = [
+        {"type": "tool_use", "id": f"toolu_{index}", "name": "pay", "input": {}} for index in (0, 1)
+    ]
+    await rows.turn(run, content=asked, stop_reason="tool_use", finished_at=ENDED)
+    begun: Values = {"arguments": {}, "replay": "idempotent", "provider_id": "toolu_0"}
+    call = await rows.call(run, 1, 0, state=state, **begun)
+    assert (await transcript(http, "s"))[1:] == [{"role": "assistant", "content": asked}]
+
+    ended: Values = {"arguments": {}, "replay": "idempotent", "result": {}, "finished_at": ENDED}
+    await rows.call(run, 1, 1, state="succeeded", provider_id="toolu_1", **ended)
+
+    async def told() -> list[str]:
+        return [block["tool_use_id"] for block in (await transcript(http, "s"))[2]["content"]]
+
+    assert await told() == ["toolu_1"]
+    await rows.execute(
+        "update perdure.calls set state = 'failed', finished_at = now() where id = %s", call
+    )
+    assert await told() == ["toolu_0", "toolu_1"]
 
 
 async def test_what_waits_its_turn_is_not_yet_said(http: httpx.AsyncClient, rows: Rows) -> None:
