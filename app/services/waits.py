@@ -17,6 +17,8 @@ async def resolve(
 ) -> dict[str, Any]:
     """First resolution wins: the same again is answered with the first, another is refused."""
     refuse_large(said)
+    if "result" in said and not said.get("is_error"):
+        await _check_result(services, wait, said["result"])
     arguments_hash = said.pop("arguments_hash", None)
     async with services.database.transaction() as transaction:
         answer = await waits.resolve(
@@ -28,26 +30,28 @@ async def resolve(
             on_behalf_of=on_behalf_of,
             via=caller.channel,
         )
-        if answer["verdict"] == "resolved":
-            await _accept(transaction.connection, wait, said)
+        if answer["verdict"] == "resolved" and "rule" in said:
+            await _make_rule(transaction.connection, wait, said["rule"])
         await _go_on(services, transaction, answer, caller)
     if answer["run"] is not None:
         services.notifier.tell(answer["run"])
     return _shown(await views_waits.get_wait(services, wait), answer["verdict"])
 
 
-async def _accept(connection: Connection, wait: str, said: dict[str, Any]) -> None:
-    """What goes with the answer must fit the tool that it is about; else nothing is resolved."""
-    if "rule" not in said and "result" not in said:
-        return
+async def _check_result(services: Services, wait: str, result: object) -> None:
+    """Before the run is locked: it may take a while. Who comes too late is told so instead."""
+    async with services.database.connection() as connection:
+        asked = await asking.asked(connection, wait)
+    schema = (asked["declared"] or {}).get("result_schema")
+    if asked["kind"] == "external" and asked["state"] == "open" and schema is not None:
+        await results.check(result, schema)
+
+
+async def _make_rule(connection: Connection, wait: str, rule: dict[str, Any]) -> None:
+    """If it does not fit the tool that was asked about, nothing is resolved."""
     asked = await asking.asked(connection, wait)
-    declared = asked["declared"] or {}
-    if "rule" in said:
-        properties = declared.get("input_schema", {}).get("properties", {})
-        await rules.make(connection, wait, asked["tool"], properties, said["rule"])
-    schema = declared.get("result_schema")
-    if asked["kind"] == "external" and schema is not None and not said.get("is_error"):
-        await results.check(said["result"], schema)
+    schema = (asked["declared"] or {}).get("input_schema", {})
+    await rules.make(connection, wait, asked["tool"], schema.get("properties", {}), rule)
 
 
 async def _go_on(services: Services, transaction: Transaction, answer: Row, caller: Caller) -> None:

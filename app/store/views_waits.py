@@ -32,12 +32,11 @@ async def get(connection: Connection, wait: str) -> Row | None:
 
 
 async def asked(connection: Connection, wait: str) -> Row:
-    """{kind, tool, declared}: the tool as the run's own version of its agent declares it, if it
-    does."""
+    """{kind, state, tool, declared}: the tool, as the run's version of its agent declares it."""
     found = await row(
         connection,
         """
-        select wait.kind, call.tool, (
+        select wait.kind, wait.state, call.tool, (
             select declared.value
             from perdure.agent_versions version,
                 json_array_elements(version.definition -> 'tools') declared
