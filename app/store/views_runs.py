@@ -16,7 +16,7 @@ select run.*,
     used.tokens as used_tokens,
     used.cost_usd as used_cost_usd,
     used.seconds as used_seconds,
-    perdure.calls_made(run.id) as used_calls,
+    case when run.limits ->> 'calls' is not null then perdure.calls_made(run.id) end as used_calls,
     (
         select json_agg(json_build_object(
             'call', call.id, 'tool', call.tool, 'state', call.state, 'replay', call.replay,
