@@ -101,14 +101,16 @@ async def test_a_question_is_not_held_back_by_a_run_that_does_not_park(
     assert [each["id"] for each in response.json()["waiting_for"]] == [wait]
 
 
+@pytest.mark.parametrize("kind", ["approval", "outcome", "input", "external"])
 async def test_the_question_of_a_descendant_is_the_runs_own(
-    http: httpx.AsyncClient, rows: Rows
+    http: httpx.AsyncClient, rows: Rows, kind: str
 ) -> None:
     run = await rows.run(status="waiting")
-    child = await rows.run(parent=run, root=run)
+    child = await rows.run(parent=run, root=run, status="waiting")
+    grandchild = await rows.run(parent=child, root=run, status="waiting")
     reading = await held(http, run)
 
-    await rows.wait(child)
+    await rows.wait(grandchild, kind=kind)
 
     assert (await asyncio.wait_for(reading, SOON)).status_code == 202
 
@@ -118,7 +120,9 @@ async def test_what_resolves_itself_is_waited_through(
     http: httpx.AsyncClient, rows: Rows, kind: str
 ) -> None:
     run = await rows.run(status="waiting")
-    await rows.wait(run, kind=kind)
+    child = await rows.run(parent=run, root=run, status="waiting")
+    await rows.wait(run, kind=kind, created_at="2020-01-01")
+    await rows.wait(child, kind=kind, created_at="2020-01-01")
 
     response = await http.get(f"/v1/runs/{run}", headers={"Prefer": "wait=1"})
 

@@ -1,6 +1,9 @@
+from typing import get_args
+
 import httpx
 
 from app.http.schemas import answers
+from app.http.schemas.queries import Kind, State
 from tests.integration.http.rows import Rows
 from tests.integration.http.test_runs import get
 
@@ -70,6 +73,19 @@ async def test_waits_are_filtered(http: httpx.AsyncClient, rows: Rows) -> None:
     assert await ids("kind=approval&state=open") == [elsewhere, approval]
     assert await ids(f"run={run}&state=expired") == [closed]
     assert await ids("run=run_none") == []
+
+
+async def test_every_kind_and_state_can_be_asked_for(http: httpx.AsyncClient, rows: Rows) -> None:
+    run = await rows.run()
+    child = await rows.run(parent=run, root=run)
+    places = [(kind, state) for kind in get_args(Kind) for state in get_args(State)]
+    for kind, state in places:
+        resolved_at = None if state == "open" else "2030-01-01"
+        await rows.wait(child, kind=kind, state=state, resolved_at=resolved_at)
+
+    for kind, state in places:
+        found = (await get(http, f"/v1/waits?run={run}&kind={kind}&state={state}"))["data"]
+        assert [(wait["kind"], wait["state"]) for wait in found] == [(kind, state)]
 
 
 async def test_waits_are_paged(http: httpx.AsyncClient, rows: Rows) -> None:
