@@ -41,6 +41,10 @@ async def _start(call: Call, intent: Intent, attempt: int, agent: Row) -> None:
         verdict = await calls.hold(connection, place, intent, wait)
         if verdict != "held":
             return verdict
+        before = await runs.child_of(connection, call.id)
+        if before is not None:
+            await _take_result(transaction, before)
+            return verdict
         await runs.make_work(connection, session, None)
         await runs.insert_child(
             connection,
@@ -62,6 +66,15 @@ async def _start(call: Call, intent: Intent, attempt: int, agent: Row) -> None:
 
     me.guard(await at.transact(start))
     at.notifier.tell(child)
+
+
+async def _take_result(transaction: Transaction, child: Row) -> None:
+    """Of a child that a dead letter had not waited for to its end."""
+    output = child["output"]
+    result = None if output is None else result_of(child["id"], output)
+    parent = await runs.child_ended(transaction.connection, child["id"], result)
+    if parent["leg"] is not None:
+        await bench().legs.enqueue(transaction, parent["run"], parent["leg"])
 
 
 async def _refuse(call: Call, intent: Intent, error: str, detail: str) -> None:

@@ -99,12 +99,26 @@ async def insert_child(connection: Connection, child: dict[str, Any]) -> None:
     )
 
 
+async def child_of(connection: Connection, call: str) -> Row | None:
+    """The run that a call has started before: {id, finished, output}."""
+    return await row(
+        connection,
+        """select id, finished_at is not null as finished, output from perdure.runs
+           where delegated_by = %(call)s""",
+        call=call,
+    )
+
+
 async def children(connection: Connection, run: str) -> list[str]:
-    """Those that have not ended."""
+    """Those that have not ended, also those that a dead letter has left behind."""
     found = await rows(
         connection,
-        """select id from perdure.runs where parent = %(run)s and finished_at is null
-           order by place""",
+        """with recursive below as (
+               select * from perdure.runs where parent = %(run)s
+               union all
+               select child.* from below join perdure.runs child on child.parent = below.id
+               where below.status = 'dead_letter')
+           select id from below where finished_at is null order by place""",
         run=run,
     )
     return [each["id"] for each in found]

@@ -15,6 +15,7 @@ declare
     types text[] := '{}';
     data json[] := '{}';
     item record;
+    c perdure.calls;
 begin
     select * into r from perdure.runs where id = p_run for no key update;
     if r.finished_at is not null then
@@ -35,18 +36,18 @@ begin
     end if;
     perform perdure.close_waits(p_run, array['approval', 'outcome', 'input', 'external', 'timer', 'child']);
     -- No further attempt will tell what became of the earlier ones.
-    for item in update perdure.calls set state = 'outcome_unknown', is_error = true, finished_at = now(),
+    for c in update perdure.calls set state = 'outcome_unknown', is_error = true, finished_at = now(),
             result = json_build_object('error', 'outcome_unknown', 'detail', history #>> '{-1,outcome}')
             where run = p_run and (state = 'outcome_unknown' and finished_at is null
                 or state = 'ready' and perdure.may_have_happened(replay, history))
-            returning id, tool, compensates loop
-        types := types || case when item.compensates is null then 'call.outcome_unknown' else 'compensation.failed' end;
-        data := data || json_build_object('call', item.id, 'tool', item.tool);
+            returning * loop
+        types := types || perdure.call_event(c, 'outcome_unknown');
+        data := data || perdure.call_facts(c, c.attempts, c.worker);
     end loop;
-    for item in update perdure.calls set state = 'cancelled', finished_at = now()
-            where run = p_run and state in ('proposed', 'waiting', 'ready') returning id, tool loop
-        types := types || 'call.cancelled'::text;
-        data := data || json_build_object('call', item.id, 'tool', item.tool);
+    for c in update perdure.calls set state = 'cancelled', finished_at = now()
+            where run = p_run and state in ('proposed', 'waiting', 'ready') returning * loop
+        types := types || perdure.call_event(c, 'cancelled');
+        data := data || perdure.call_facts(c, c.attempts, c.worker);
     end loop;
     for item in update perdure.messages set state = 'undelivered', turn = null
             where run = p_run and state = 'queued' returning id loop

@@ -31,16 +31,33 @@ begin
     if verdict is not null then
         return;
     end if;
+    perform perdure.await_children(p_run);
     -- What the end cut short goes on; what had not begun is asked anew, unless it was allowed already.
     update perdure.calls c set finished_at = null,
-        state = case when attempts > 0 or exists (select from perdure.waits w
+        state = case when attempts > 0 or compensates is not null or exists (select from perdure.waits w
             where w.call = c.id and w.kind = 'approval' and w.state = 'resolved') then 'ready' else 'proposed' end
-    where run = p_run and turn = r.turns and state = 'cancelled';
+    where run = p_run and turn >= r.turns and state = 'cancelled';
     update perdure.messages set state = 'queued' where run = p_run and state = 'undelivered';
     perform perdure.tell(p_run, array['run.resumed'], array[json_build_object(
         'reopened', true, 'by', p_by, 'limits', p_limits)]);
     leg := r.leg;
     verdict := 'reopened';
+end $$;
+
+-- Asks again for what a dead letter stopped waiting for: children that live on.
+create or replace function perdure.await_children(p_run text) returns void language plpgsql as $$
+declare
+    child perdure.runs;
+    wait text;
+begin
+    for child in select * from perdure.runs where parent = p_run and finished_at is null order by place loop
+        wait := perdure.new_id('wait');
+        update perdure.calls set state = 'waiting', finished_at = null where id = child.delegated_by;
+        insert into perdure.waits (id, run, call, kind, question)
+        values (wait, p_run, child.delegated_by, 'child', format('what %s comes to in %s', child.agent, child.id));
+        perform perdure.tell(p_run, array['wait.opened'], array[json_build_object(
+            'wait', wait, 'kind', 'child', 'call', child.delegated_by, 'tool', 'delegate', 'deadline', null)]);
+    end loop;
 end $$;
 
 -- Makes a run that shares the first turns of another with all that came of them. Verdicts: forked, missing,
