@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from app.cli.embedded import Cluster
-from bench import latency, load, machine, memory, size, turns
+from bench import approvals, latency, load, machine, memory, parked, size, turns
 from bench.report import Goal, Report
 from bench.service import Service, Stuck, running
 
@@ -21,6 +21,8 @@ SHARED: dict[str, Callable[[Service], Report]] = {
     "latency": latency.measure,
     "load": load.measure,
     "memory": memory.measure,
+    "approvals": approvals.measure,
+    "parked": parked.measure,
 }
 NAMES = (*SHARED, "size")
 

@@ -1,4 +1,10 @@
-"""The agent under the stopwatch: tools that do nothing, one for each replay policy."""
+"""Agents under the stopwatch: `runner` has tools that do nothing, one for each replay policy;
+`clerk` asks a person before it does what the outside sees."""
+
+import functools
+import os
+
+import httpx
 
 from app import Agent, Limits, ToolContext, tool
 
@@ -33,4 +39,26 @@ runner = Agent(
     instructions="You do what the benchmark says.",
     tools=[read_only, idempotent, transactional, at_most_once],
     limits=Limits(turns=1000),
+)
+
+
+@tool(replay="at_most_once", approval="always")
+async def pay(ctx: ToolContext, n: int) -> int:
+    """Leave a mark outside."""
+    answer = await _outside().post("/bench/effects", params={"key": ctx.idempotency_key})
+    answer.raise_for_status()
+    return n
+
+
+@functools.cache
+def _outside() -> httpx.AsyncClient:
+    """The server that the model is on; one client, as a tool in earnest would have."""
+    return httpx.AsyncClient(base_url=os.environ["ANTHROPIC_BASE_URL"], timeout=30)
+
+
+clerk = Agent(
+    name="clerk",
+    model="claude-sonnet-5",
+    instructions="You pay what the benchmark says.",
+    tools=[pay],
 )

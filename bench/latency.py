@@ -1,6 +1,5 @@
 """From submitting a run to its first request at the model."""
 
-import statistics
 import time
 
 from bench.machine import floor
@@ -29,7 +28,6 @@ def measure(service: Service) -> Report:
         ("from POST /v1/runs to", "p50", "p95", "max", "p50 ÷ floor"),
     )
     for what, times in (("its 202", accepted), ("the first model request", started)):
-        p50, p95 = statistics.median(times), statistics.quantiles(times, n=20)[-1]
-        report.add(what, f"{p50:.1f}", f"{p95:.1f}", f"{max(times):.1f}", f"{p50 / commit:.0f}")
+        report.add_times(what, times, commit)
     report.notes.append(f"Floor (INSERT and commit): {commit:.3f} ms.")
     return report

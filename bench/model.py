@@ -30,6 +30,7 @@ class Stopwatch:
         self.model = model
         self.count = 0
         self.kept: deque[dict[str, Any]] = deque(maxlen=KEPT)
+        self.effects: list[dict[str, Any]] = []
         self.open = asyncio.Event()
         self.open.set()
 
@@ -48,9 +49,17 @@ class Stopwatch:
     async def tally(self, request: Request) -> JSONResponse:
         return JSONResponse(self.count)
 
+    async def note_effect(self, request: Request) -> JSONResponse:
+        self.effects.append({"at": time.monotonic_ns(), "key": request.query_params["key"]})
+        return JSONResponse(None)
+
+    async def show_effects(self, request: Request) -> JSONResponse:
+        return JSONResponse(self.effects)
+
     async def forget(self, request: Request) -> JSONResponse:
         self.count = 0
         self.kept.clear()
+        self.effects.clear()
         return JSONResponse(None)
 
     async def shut(self, request: Request) -> JSONResponse:
@@ -78,6 +87,8 @@ def build() -> Starlette:
     control = [
         Route("/bench/arrivals", watch.show),
         Route("/bench/tally", watch.tally),
+        Route("/bench/effects", watch.note_effect, methods=["POST"]),
+        Route("/bench/effects", watch.show_effects),
         Route("/bench/forget", watch.forget, methods=["POST"]),
         Route("/bench/shut", watch.shut, methods=["POST"]),
         Route("/bench/release", watch.release, methods=["POST"]),

@@ -1,5 +1,7 @@
 """What a benchmark found: a table, and the goals it was held to."""
 
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rich import box
@@ -23,6 +25,10 @@ class Goal:
         return f"{verdict}: {self.what}: {self.measured:.2f} {self.unit}, goal ≤ {self.limit:g}"
 
 
+def p95(times: Sequence[float]) -> float:
+    return statistics.quantiles(times, n=20)[-1]
+
+
 @dataclass
 class Report:
     title: str
@@ -33,6 +39,11 @@ class Report:
 
     def add(self, *cells: str) -> None:
         self.rows.append(cells)
+
+    def add_times(self, what: str, times: Sequence[float], floor: float) -> None:
+        """p50, p95, max and p50 ÷ floor, all in ms."""
+        p50 = statistics.median(times)
+        self.add(what, f"{p50:.1f}", f"{p95(times):.1f}", f"{max(times):.1f}", f"{p50 / floor:.0f}")
 
     def show(self, console: Console) -> None:
         table = Table(box=box.MARKDOWN)

@@ -23,6 +23,8 @@ ROOT = Path(__file__).parents[1]
 START_SECONDS = 60.0
 RUN_SECONDS = 300.0
 POLL_SECONDS = 0.25
+LONGEST_HOLD = 25
+PAGE = 200
 
 
 class Stuck(Exception):
@@ -37,11 +39,32 @@ class Service:
     api: httpx.Client
     model: httpx.Client
     worker: int
+    server: int
 
-    def submit(self, text: str) -> str:
-        body = {"agent": "runner", "input": text}
+    def submit(self, text: str, agent: str = "runner") -> str:
+        body = {"agent": agent, "input": text}
         answer = self.api.post("/v1/runs", json=body).raise_for_status()
         return str(answer.json()["id"])
+
+    def settled(self, run: str) -> dict[str, Any]:
+        """The run, once it has ended or needs a person."""
+        headers = {"Prefer": f"wait={LONGEST_HOLD}"}
+        answer = self.api.get(f"/v1/runs/{run}", headers=headers).raise_for_status()
+        return dict(answer.json())
+
+    def open_waits(self) -> list[str]:
+        """The ids of all that people or clients have been asked."""
+        found: list[str] = []
+        query: dict[str, Any] = {"state": "open", "limit": PAGE}
+        while query.get("after", "") is not None:
+            page = self.api.get("/v1/waits", params=query).raise_for_status().json()
+            found += [wait["id"] for wait in page["data"]]
+            query["after"] = page["next"]
+        return found
+
+    def allow(self, wait: str) -> None:
+        answer = self.api.post(f"/v1/waits/{wait}/resolve", json={"decision": "allow"})
+        answer.raise_for_status()
 
     def wait(self, *runs: str) -> None:
         """Until all have succeeded."""
@@ -66,6 +89,10 @@ class Service:
         """How many requests have reached the model."""
         return int(self.model.get("/bench/tally").raise_for_status().text)
 
+    def effects(self) -> list[dict[str, Any]]:
+        """What tools have done outside: {at, key}."""
+        return list(self.model.get("/bench/effects").raise_for_status().json())
+
     def tell_model(self, what: str) -> int:
         """`forget`, `shut`, or `release`, which answers when."""
         answer = self.model.post(f"/bench/{what}").raise_for_status()
@@ -82,12 +109,12 @@ def running(cluster: Cluster, name: str, logs: Path) -> Iterator[Service]:
     with ExitStack() as stack:
         start = Starter(stack, environment, logs, name)
         start("model", "-m", "bench.model", str(ports["model"]), lifeline="")
-        start("api", "-m", "app.cli", "api")
+        server = start("api", "-m", "app.cli", "api")
         worker = start("worker", "-m", "app.cli", "worker")
         urls = {part: f"http://127.0.0.1:{port}" for part, port in ports.items()}
         api = stack.enter_context(httpx.Client(base_url=urls["api"], timeout=30))
         model = stack.enter_context(httpx.Client(base_url=urls["model"], timeout=60))
-        service = Service(database, api, model, worker)
+        service = Service(database, api, model, worker, server)
         try:
             until(partial(_is_up, service), "the service is up", START_SECONDS)
             yield service
