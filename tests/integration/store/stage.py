@@ -155,7 +155,7 @@ class Stage:
 
     async def ask(self, run: str, fence: int, call: str, **more: Any) -> str:
         """Opens an approval; answers the wait."""
-        assert await self.hold(self.place(run, fence, call, 0), "approval", **more) == "ok"
+        assert await self.hold(self.place(run, fence, call, 0), "approval", **more) == "held"
         return await self.open_wait(call)
 
     async def lose(self, run: str, fence: int, call: str, *, ask: bool = False) -> None:
@@ -163,7 +163,7 @@ class Stage:
         at = self.place(run, fence, call)
         assert await self.start(at) == "ok"
         if ask:
-            assert await self.hold(at, "outcome", attempt_ended="interrupted") == "ok"
+            assert await self.hold(at, "outcome", attempt_ended="interrupted") == "held"
         else:
             assert await self.finish(at, "outcome_unknown", outcome="interrupted") == "ok"
 
@@ -176,8 +176,13 @@ class Stage:
     async def cancel(self, run: str, fence: int | None) -> str:
         """As a leg ends it that was asked to; without a fence, as the request does."""
         if fence is not None:
-            await runs.ask_cancel(self.connection, run)
+            await self.ask_cancel(run)
         return await self.end(run, fence, "cancelled")
+
+    async def ask_cancel(self, run: str, *, compensate: bool = False) -> None:
+        await runs.ask_cancel(
+            self.connection, run, compensate=compensate, by="ann", reason="wrong order"
+        )
 
     async def resolve(
         self, wait: str, resolution: str, arguments_hash: str | None = None, by: str = "ann"

@@ -51,7 +51,9 @@ async def lose_its_leg(stage: Stage) -> str:
 
 async def wait_for_nothing(stage: Stage) -> str:
     run = await sound(stage)
-    await stage.do("update perdure.runs set status = 'waiting' where id = %(run)s", run=run)
+    await stage.do(
+        "update perdure.runs set status = 'waiting', parked = true where id = %(run)s", run=run
+    )
     return run
 
 

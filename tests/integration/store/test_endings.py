@@ -58,7 +58,7 @@ async def test_a_leg_cancels_only_what_it_was_asked_to_cancel(stage: Stage) -> N
 async def test_a_run_that_is_being_cancelled_ends_as_cancelled(stage: Stage, status: str) -> None:
     run = await stage.submit()
     fence = await stage.take(run)
-    await runs.ask_cancel(stage.connection, run)
+    await stage.ask_cancel(run)
 
     assert await stage.end(run, fence, status) == "cancel"
     assert await stage.end(run, fence, "cancelled") == "ended"
@@ -130,7 +130,7 @@ async def between_attempts(stage: Stage, replay: str, outcome: str) -> tuple[str
     at, what = stage.place(run, fence, call), intent(replay)
     if replay in ("idempotent", "at_most_once"):
         assert await stage.start(at, what) == "ok"
-    assert await stage.hold(at, "timer", what, seconds=60.0, attempt_ended=outcome) == "ok"
+    assert await stage.hold(at, "timer", what, seconds=60.0, attempt_ended=outcome) == "held"
     return run, fence, call
 
 

@@ -3,7 +3,7 @@
 import pytest
 from psycopg.errors import RaiseException
 
-from app.store import calls, runs
+from app.store import calls
 from tests.integration.store.stage import ALLOW, ARGUMENTS, Stage, intent
 
 WRITES = ["start", "finish", "hold", "supersede"]
@@ -66,7 +66,7 @@ async def test_nothing_is_written_for_a_run_that_has_ended(stage: Stage, which: 
 
 async def test_no_call_begins_in_a_cancelled_run(stage: Stage) -> None:
     run, fence, call = await stage.calling()
-    await runs.ask_cancel(stage.connection, run)
+    await stage.ask_cancel(run)
 
     assert await stage.start(stage.place(run, fence, call)) == "cancel"
     assert (await stage.call(call))["state"] == "proposed"
@@ -75,7 +75,7 @@ async def test_no_call_begins_in_a_cancelled_run(stage: Stage) -> None:
 async def test_what_a_call_did_is_kept_though_its_run_is_being_cancelled(stage: Stage) -> None:
     run, fence, call = await stage.calling()
     await stage.start(stage.place(run, fence, call))
-    await runs.ask_cancel(stage.connection, run)
+    await stage.ask_cancel(run)
 
     assert await stage.finish(stage.place(run, fence, call)) == "ok"
     assert (await stage.call(call))["state"] == "succeeded"
@@ -172,7 +172,8 @@ async def test_holding_sent_twice_asks_once(stage: Stage) -> None:
     run, fence, call = await stage.calling()
     wait = await stage.ask(run, fence, call)
 
-    assert await stage.ask(run, fence, call) == wait
+    assert await stage.hold(stage.place(run, fence, call, 0), "approval") == "ok"
+    assert await stage.open_wait(call) == wait
     assert (await stage.told(run)).count("wait.opened") == 1
 
 
@@ -194,7 +195,7 @@ async def test_the_end_of_an_attempt_sent_twice_is_held_once(stage: Stage, kind:
     run, fence, call = await stage.calling()
     at = stage.place(run, fence, call)
     await stage.start(at)
-    assert await stage.hold(at, kind, seconds=0.0, attempt_ended="raised") == "ok"
+    assert await stage.hold(at, kind, seconds=0.0, attempt_ended="raised") == "held"
     await stage.do(
         "select * from perdure.expire_due((select id from perdure.waits where call = %(call)s))",
         call=call,

@@ -92,7 +92,7 @@ async def test_a_run_that_is_not_to_move_is_not_taken(stage: Stage, state: str) 
 
 async def test_a_cancelling_run_is_taken_to_be_settled(stage: Stage) -> None:
     run = await stage.submit()
-    await runs.ask_cancel(stage.connection, run)
+    await stage.ask_cancel(run)
 
     await stage.take(run)
 
@@ -161,7 +161,7 @@ async def test_a_run_that_waits_for_nothing_is_not_parked(stage: Stage) -> None:
 async def test_a_cancelling_run_is_not_parked(stage: Stage) -> None:
     run, fence, call = await stage.calling()
     await stage.ask(run, fence, call)
-    await runs.ask_cancel(stage.connection, run)
+    await stage.ask_cancel(run)
 
     assert await stage.park(run, fence) == "again"
 
@@ -191,7 +191,7 @@ async def test_handing_off_under_an_old_fence_is_refused(stage: Stage) -> None:
 async def test_a_cancel_is_handed_over_with_the_run(stage: Stage) -> None:
     run = await stage.submit()
     fence = await stage.take(run)
-    await runs.ask_cancel(stage.connection, run)
+    await stage.ask_cancel(run)
 
     assert await runs.hand_off(stage.connection, run, fence, 1, "drain") == "handed_off"
     assert (await stage.run(run))["status"] == "cancelling"

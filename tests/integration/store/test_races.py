@@ -8,8 +8,8 @@ import pytest
 
 from app.domain.ids import new_message_id, new_session_id
 from app.errors import RunEnded
+from app.services import cancels
 from app.services import messages as talk
-from app.services import runs as use
 from app.services.context import Caller, Services
 from app.store import messages, runs, waits, workers
 from app.store.db import row, rows
@@ -216,7 +216,7 @@ async def test_a_cancel_that_was_accepted_holds(
     fence = await stage.take(run)
 
     async def cancel() -> None:
-        await use.cancel(services, run, ANN, None)
+        await cancels.cancel(services, run, ANN, None)
 
     async def end() -> str:
         return await stage.end(run, fence, "succeeded")

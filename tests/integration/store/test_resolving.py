@@ -49,7 +49,7 @@ async def test_a_decision_moves_the_call_and_wakes_the_run(
 
     answer = await stage.resolve(wait, resolution)
 
-    assert answer == {"verdict": "resolved", "run": run, "leg": 2}
+    assert answer == {"verdict": "resolved", "run": run, "leg": 2, "cancelling": None}
     assert (await stage.call(call))["state"] == state
     assert (await stage.run(run))["status"] == "queued"
     assert (await stage.told(run))[-1] == event
@@ -101,7 +101,7 @@ async def test_an_answer_after_the_deadline_expires_the_wait_unswept(stage: Stag
 
     answer = await stage.resolve(wait, ALLOW)
 
-    assert answer == {"verdict": "closed", "run": run, "leg": 2}
+    assert answer == {"verdict": "closed", "run": run, "leg": 2, "cancelling": None}
     assert (await stage.wait(wait))["state"] == "expired"
     assert (await stage.call(call))["state"] == "expired"
     assert (await stage.told(run))[-2:] == ["wait.expired", "call.expired"]

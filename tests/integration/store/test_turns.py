@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.domain.ids import new_message_id
-from app.store import messages, runs, turns
+from app.store import messages, turns
 from app.store.db import Row, rows
 from tests.integration.store.stage import PRICE, USAGE, Stage
 
@@ -76,7 +76,7 @@ async def test_a_turn_under_an_old_fence_is_refused(stage: Stage, step: str) -> 
 async def test_a_finished_turn_is_not_asked_again(stage: Stage) -> None:
     run, fence = await running(stage)
     await stage.turn(run, fence, 1, "pay")
-    await runs.ask_cancel(stage.connection, run)
+    await stage.ask_cancel(run)
 
     assert await stage.begin(run, fence) == "answered"
 
@@ -107,7 +107,7 @@ async def test_an_answer_sent_twice_is_stored_and_paid_once(stage: Stage) -> Non
 async def test_an_answer_to_a_cancelled_run_is_kept_for_the_record(stage: Stage) -> None:
     run, fence = await running(stage)
     await stage.begin(run, fence)
-    await runs.ask_cancel(stage.connection, run)
+    await stage.ask_cancel(run)
 
     assert await stage.answer(run, fence, 1, "pay") == "ok"
     assert await stage.begin(run, fence, 2) == "cancel"

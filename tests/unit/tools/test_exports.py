@@ -10,6 +10,7 @@ def test_the_public_names_can_be_imported() -> None:
     assert set(app.__all__) == {
         *("Agent", "Limits", "ToolContext", "ToolError", "tool"),
         *("Happened", "DidNotHappen", "CannotTell"),
+        *("ask_user", "delegate", "sleep_for", "sleep_until"),
     }
     assert all(hasattr(app, name) for name in app.__all__)
 
