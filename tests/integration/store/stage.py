@@ -40,7 +40,7 @@ class Stage:
         await runs.make_work(self.connection, session, target)
         made = {
             "id": run,
-            "agent": "desk",
+            "agent": values.get("agent", "desk"),
             "agent_version": "v1",
             "session": session,
             "target": target,
@@ -149,7 +149,9 @@ class Stage:
         return await calls.finish(self.connection, at, what or intent(), outcome)
 
     async def hold(self, at: Place, kind: str, what: Intent | None = None, **more: Any) -> str:
-        state = {"approval": "waiting", "timer": "ready", "outcome": "outcome_unknown"}[kind]
+        """`state`: of the call; a timer also holds one that is to run again."""
+        states = {"timer": "ready", "outcome": "outcome_unknown"}
+        state = more.pop("state", states.get(kind, "waiting"))
         made = what or intent(approval="always" if kind == "approval" else "never")
         return await calls.hold(self.connection, at, made, Hold(state, kind, "?", **more))
 
@@ -211,6 +213,12 @@ class Stage:
             worker=worker,
             leg=leg,
         )
+
+    async def legs(self, run: str) -> list[int]:
+        """Those that have been enqueued."""
+        query = """select split_part(workflow_uuid, ':', 2)::integer as leg
+            from dbos.workflow_status where workflow_uuid like %(run)s || ':%%' order by 1"""
+        return [each["leg"] for each in await rows(self.connection, query, run=run)]
 
     async def run(self, run: str) -> Row:
         return await self.one("select * from perdure.runs where id = %(id)s", id=run)

@@ -1,181 +1,84 @@
 """The audit must be able to fail: each rule is broken on purpose, and only that one is told."""
 
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
+import psycopg
 import pytest
+import pytest_asyncio
 
 from app.domain.ids import new_session_id
-from app.store import workers
 from app.store.audit import RULES, audit
+from tests.integration.store import breaches as one
+from tests.integration.store import family_breaches as many
+from tests.integration.store.family import family, line, settle
 from tests.integration.store.stage import Stage, intent
+from tests.support.database import Cluster
 
 Plant = Callable[[Stage], Awaitable[str]]
 
-
-async def sound(stage: Stage) -> str:
-    """A run under way about which all rules hold."""
-    run, fence, call = await stage.calling("pay", session=new_session_id())
-    at = stage.place(run, fence, call)
-    await stage.start(at)
-    await stage.finish(at)
-    await hold_lease(stage, "w1")
-    await stage.journal(run, "PENDING", "w1")
-    return run
-
-
-async def hold_lease(stage: Stage, worker: str) -> None:
-    found = await workers.find(stage.connection, worker)
-    assert found is not None
-    assert await workers.try_lock(stage.connection, workers.LEASE, found["lock"])
-
-
-async def lose_its_worker(stage: Stage) -> str:
-    run = await sound(stage)
-    await stage.worker("w2")  # alive by its row, and without a lease
-    await stage.journal(run, "PENDING", "w2")
-    return run
-
-
-async def ended(stage: Stage) -> str:
-    run = await sound(stage)
-    assert await stage.end(run, (await stage.run(run))["fence"], "succeeded") == "ended"
-    return run
-
-
-async def lose_its_leg(stage: Stage) -> str:
-    run = await sound(stage)
-    await stage.journal(run, "ERROR", "w1")
-    return run
-
-
-async def wait_for_nothing(stage: Stage) -> str:
-    run = await sound(stage)
-    await stage.do(
-        "update perdure.runs set status = 'waiting', parked = true where id = %(run)s", run=run
-    )
-    return run
-
-
-async def forget_a_held_run(stage: Stage) -> str:
-    return await stage.submit(held=True)
-
-
-async def enqueue_a_leg_after_the_end(stage: Stage) -> str:
-    run = await ended(stage)
-    await stage.journal(run, "ENQUEUED")
-    return run
-
-
-async def hide_the_intent(stage: Stage) -> str:
-    run = await sound(stage)
-    await stage.do(
-        "update perdure.events set type = 'other' where run = %(run)s and type = 'call.started'",
-        run=run,
-    )
-    return run
-
-
-async def lose_a_call(stage: Stage) -> str:
-    run = await sound(stage)
-    await stage.do("delete from perdure.calls where run = %(run)s", run=run)
-    return run
-
-
-async def go_on_over_an_open_call(stage: Stage, state: str = "proposed") -> str:
-    run = await sound(stage)
-    await stage.begin(run, (await stage.run(run))["fence"], 2)
-    await stage.do(
-        "update perdure.calls set state = %(state)s where run = %(run)s", run=run, state=state
-    )
-    return run
-
-
-async def go_on_over_a_ready_call(stage: Stage) -> str:
-    return await go_on_over_an_open_call(stage, "ready")
-
-
-async def lose_an_event(stage: Stage) -> str:
-    run = await sound(stage)
-    await stage.do("delete from perdure.events where run = %(run)s and seq = 2", run=run)
-    return run
-
-
-async def lose_the_last_event(stage: Stage) -> str:
-    run = await sound(stage)
-    await stage.do("update perdure.runs set seq = seq + 1 where id = %(run)s", run=run)
-    return run
-
-
-async def end_twice(stage: Stage) -> str:
-    run = await ended(stage)
-    await stage.do("select perdure.tell(%(run)s, array['run.failed'], array['{}'::json])", run=run)
-    return run
-
-
-async def end_in_silence(stage: Stage) -> str:
-    run = await sound(stage)
-    await stage.do(
-        """update perdure.runs set status = 'succeeded', finished_at = now(), leg = leg + 1
-           where id = %(run)s""",
-        run=run,
-    )
-    return run
-
-
-async def wait_after_the_end(stage: Stage) -> str:
-    run = await ended(stage)
-    await stage.do(
-        """insert into perdure.waits (id, run, kind, question)
-           values ('wait_' || substr(%(run)s, 5), %(run)s, 'input', '?')""",
-        run=run,
-    )
-    return run
-
-
-async def act_after_the_end(stage: Stage) -> str:
-    run = await ended(stage)
-    await stage.do("update perdure.calls set state = 'started' where run = %(run)s", run=run)
-    return run
-
-
-async def work_at_once(stage: Stage) -> str:
-    session = new_session_id()
-    for _ in range(2):
-        run = await stage.submit(session=session)
-        await stage.journal(run, "ENQUEUED")
-    return run
-
-
 BREACHES: list[tuple[str, Plant]] = [
-    ("a live run has an open leg, or waits for something", lose_its_leg),
-    ("a leg under way has a worker that lives", lose_its_worker),
-    ("a live run has an open leg, or waits for something", wait_for_nothing),
-    ("a held run has an active holder", forget_a_held_run),
-    ("a run that has ended has no live leg", enqueue_a_leg_after_the_end),
-    ("no outcome without an intent", hide_the_intent),
-    ("each tool_use of a turn has one call", lose_a_call),
-    ("a turn follows only calls that have ended", go_on_over_an_open_call),
-    ("a turn follows only calls that have ended", go_on_over_a_ready_call),
-    ("events are numbered without gaps", lose_an_event),
-    ("events are numbered without gaps", lose_the_last_event),
-    ("each ending has one terminal event", end_twice),
-    ("each ending has one terminal event", end_in_silence),
-    ("a run that has ended waits for nothing", wait_after_the_end),
-    ("a run that has ended has no call under way", act_after_the_end),
-    ("a session or target has one active run", work_at_once),
+    ("a live run has an open leg, or waits for something", one.lose_its_leg),
+    ("a leg under way has a worker that lives", one.lose_its_worker),
+    ("a live run has an open leg, or waits for something", one.wait_for_nothing),
+    ("a held run has an active holder", one.forget_a_held_run),
+    ("a parked run has no leg", one.enqueue_a_leg_while_parked),
+    (
+        "a run that is being cancelled waits only for a child or an undo",
+        one.ask_on_while_cancelling,
+    ),
+    ("a run that has ended has no live leg", one.enqueue_a_leg_after_the_end),
+    ("no outcome without an intent", one.hide_the_intent),
+    ("each tool_use of a turn has one call", one.lose_a_call),
+    ("a turn follows only calls that have ended", one.go_on_over_an_open_call),
+    ("a turn follows only calls that have ended", one.go_on_over_a_ready_call),
+    ("a call that waits for an answer has an open wait", one.wait_without_a_wait),
+    ("an open wait holds a call that has not ended", one.ask_about_what_has_ended),
+    ("a rule allows what it is for", one.allow_by_a_rule_for_another_tool),
+    ("events are numbered without gaps", one.lose_an_event),
+    ("events are numbered without gaps", one.lose_the_last_event),
+    ("each ending has one terminal event", one.end_twice),
+    ("each ending has one terminal event", one.end_in_silence),
+    ("a run that has ended waits for nothing", one.wait_after_the_end),
+    ("a run that has ended has no call under way", one.act_after_the_end),
+    ("a session or target has one active run", one.work_at_once),
+    ("a run waits for a child that lives", many.end_a_child_in_silence),
+    ("a child that lives is waited for", many.forget_a_child),
+    ("a child ends before its parent", many.end_before_a_child),
+    ("a child stands below the call that asked for it", many.stand_too_deep),
+    ("a call is undone at most once", many.undo_twice),
+    ("only what a run has done itself is undone", many.undo_what_failed),
+    ("only what a run has done itself is undone", many.undo_what_another_run_did),
+    ("a run that is to undo what it did ends after that", many.end_without_undoing),
 ]
+
+
+@pytest.fixture(scope="module")
+def audited_url(cluster: Cluster) -> Iterator[str]:
+    url = cluster.clone()
+    yield url
+    cluster.drop(url)
+
+
+@pytest_asyncio.fixture
+async def alone(audited_url: str) -> AsyncIterator[Stage]:
+    """A database in which nothing is, and nothing stays."""
+    async with (
+        await psycopg.AsyncConnection.connect(audited_url, autocommit=True) as connection,
+        connection.transaction(force_rollback=True),
+    ):
+        yield Stage(connection)
 
 
 @pytest.mark.parametrize(("rule", "plant"), BREACHES, ids=[plant.__name__ for _, plant in BREACHES])
 async def test_a_planted_breach_is_found(alone: Stage, rule: str, plant: Plant) -> None:
-    await sound(alone)
+    await one.sound(alone)
 
     run = await plant(alone)
 
     found = await audit(alone.connection)
     assert [breach.split(": ")[0] for breach in found] == [rule]
-    assert run[4:] in found[0]
+    assert run.split("_")[1] in found[0]
 
 
 def test_no_rule_goes_untested() -> None:
@@ -183,15 +86,39 @@ def test_no_rule_goes_untested() -> None:
 
 
 async def test_sound_runs_break_no_rule(alone: Stage) -> None:
-    await sound(alone)
-    await ended(alone)
-    await alone.submit(held=True, session=(await alone.run(await sound(alone)))["session"])
-    run, fence, call = await alone.calling(session=new_session_id())
-    await alone.ask(run, fence, call)
-    await alone.park(run, fence)
+    await one.sound(alone)
+    await one.ended(alone)
+    await alone.submit(held=True, session=(await alone.run(await one.sound(alone)))["session"])
+    await one.parked(alone)
     for replay, state in itertools.product(["read_only", "transactional"], ["succeeded", "failed"]):
         run, fence, call = await alone.calling(session=new_session_id())
         await alone.journal(run, "PENDING", "w1")
         await alone.finish(alone.place(run, fence, call), state, intent(replay))
 
+    assert await audit(alone.connection) == []
+
+
+async def test_sound_families_break_no_rule(alone: Stage) -> None:
+    await one.hold_lease(alone, await alone.worker("w1"))
+    await many.watching(alone)
+    members = await line(alone, 3)
+    await alone.journal(members[-1], "ENQUEUED")
+    found = await family(alone)
+    await settle(alone, found.child, await alone.take(found.child))
+    await alone.journal(found.id, "ENQUEUED")
+    deserted = await many.waiting(alone)
+    assert await alone.end(deserted.id, None, "dead_letter") == "ended"
+
+    assert await audit(alone.connection) == []
+
+
+async def test_a_run_that_has_undone_what_it_did_breaks_no_rule(alone: Stage) -> None:
+    call, undo = await many.undoing(alone)
+    run = (await alone.call(call))["run"]
+    assert await audit(alone.connection) == []
+    await alone.ask_cancel(run, compensate=True)
+
+    assert await alone.end(run, (await alone.run(run))["fence"], "cancelled") == "ended"
+
+    assert (await alone.call(undo))["compensates"] == call
     assert await audit(alone.connection) == []
