@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from app.durable.enqueue import Legs
 from app.services.context import Services
+from app.store.audit import audit
 from app.store.db import Database
 from app.store.notify import Notifier
 from tests.integration.store.stage import Stage
@@ -27,6 +28,14 @@ def shared_url(cluster: Cluster) -> Iterator[str]:
 async def stage(shared_url: str) -> AsyncIterator[Stage]:
     async with await psycopg.AsyncConnection.connect(shared_url, autocommit=True) as connection:
         yield Stage(connection)
+
+
+@pytest_asyncio.fixture
+async def audited(stage: Stage) -> AsyncIterator[None]:
+    """What a test does breaks no rule of the audit that held before."""
+    before = set(await audit(stage.connection))
+    yield
+    assert set(await audit(stage.connection)) <= before
 
 
 @pytest_asyncio.fixture

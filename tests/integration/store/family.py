@@ -26,6 +26,11 @@ class Parent:
     call: str
     child: str
 
+    @property
+    def second_call(self) -> str:
+        """Beside it in its turn."""
+        return call_id(self.id, 1, 1)
+
 
 async def register(stage: Stage, agent: str, on_denial: str = "tell_model") -> str:
     """An agent whose `pay` can be undone and whose `look` cannot."""
@@ -62,10 +67,10 @@ async def delegate(
     return verdict
 
 
-async def give_birth(stage: Stage, run: str, turn: int = 1, **values: Any) -> Parent:
-    """One turn of the run, which starts a child."""
+async def give_birth(stage: Stage, run: str, beside: str | None = None, **values: Any) -> Parent:
+    """The run's first turn, which starts a child and may ask for one more tool."""
     fence = await stage.take(run)
-    (call,) = await stage.turn(run, fence, turn, "delegate")
+    call = (await stage.turn(run, fence, 1, "delegate", *([beside] if beside else [])))[0]
     child = new_run_id()
     assert await delegate(stage, run, fence, call, child, **values) == "held"
     return Parent(run, fence, call, child)
