@@ -2,19 +2,24 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, LiteralString
 
 from tests.integration.store.stage import Stage
 from tests.support.polling import eventually
 
 Act = Callable[[], Awaitable[Any]]
 
+RUN: LiteralString = "select from perdure.runs where id = %(row)s for no key update"
+SESSION: LiteralString = "select from perdure.sessions where id = %(row)s for no key update"
 
-async def one_behind_the_other(gate: Stage, run: str, first: Act, second: Act) -> list[Any]:
-    """Both have begun, and taken their snapshot, before either gets the run's row."""
+
+async def one_behind_the_other(
+    gate: Stage, row: str, first: Act, second: Act, lock: LiteralString = RUN
+) -> list[Any]:
+    """Both have begun, and taken their snapshot, before either gets the row."""
     acts: list[asyncio.Future[Any]] = []
     async with gate.connection.transaction():
-        await gate.do("select from perdure.runs where id = %(run)s for no key update", run=run)
+        await gate.do(lock, row=row)
         for act in (first, second):
             acts.append(asyncio.ensure_future(act()))
             await eventually(lambda: _are_waiting(gate, len(acts)), "a lock is waited for")
