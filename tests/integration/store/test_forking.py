@@ -51,7 +51,7 @@ async def of(stage: Stage, table: str, run: str) -> list[Row]:
         "calls": "select * from perdure.calls where run = %(run)s order by turn, index",
         "messages": "select * from perdure.messages where run = %(run)s order by place",
     }
-    found = await stage.connection.execute(queries[table], {"run": run})  # type: ignore[call-overload]
+    found = await stage.connection.execute(queries[table], {"run": run})
     names = [column.name for column in found.description or ()]
     return [dict(zip(names, each, strict=True)) for each in await found.fetchall()]
 

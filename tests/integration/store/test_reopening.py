@@ -1,7 +1,7 @@
 """Resume: a run that was stopped goes on from where it was, or says why not."""
 
 import asyncio
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import pytest_asyncio
@@ -19,6 +19,7 @@ from tests.integration.store.gating import SESSION, one_behind_the_other
 from tests.integration.store.stage import Stage
 
 ANN = Caller("ann")
+Refusal = TypeVar("Refusal", bound=PerdureError)
 BROKE = {"type": "x", "detail": "y"}
 
 pytestmark = pytest.mark.usefixtures("audited")
@@ -111,8 +112,8 @@ async def test_a_run_that_failed_of_itself_is_not_resumed(
 
 
 async def is_refused(
-    stage: Stage, services: Services, run: str, why: type[PerdureError], **limits: Any
-) -> PerdureError:
+    stage: Stage, services: Services, run: str, why: type[Refusal], **limits: Any
+) -> Refusal:
     """And nothing has changed."""
     before, told = await stage.run(run), await stage.told(run)
     with pytest.raises(why) as refused:
@@ -268,8 +269,8 @@ async def test_a_resumed_run_and_a_new_one_do_not_work_on_one_thing(
     async def begin() -> str:
         return (await submit(services, asked, ANN, None, "f")).run
 
-    acts = (go_on, begin) if order == "resume first" else (begin, go_on)
-    told = await one_behind_the_other(gate, session, *acts, lock=SESSION)
+    first, second = (go_on, begin) if order == "resume first" else (begin, go_on)
+    told = await one_behind_the_other(gate, session, first, second, lock=SESSION)
 
     if order == "resume first":
         assert told[0] is None
