@@ -9,6 +9,7 @@ from app.domain.next_action import (
     TURNS_PER_LEG,
     Action,
     CallModel,
+    Compensate,
     Fail,
     Finish,
     HandOff,
@@ -98,6 +99,50 @@ def test_calls_of_a_cancelled_turn(calls: tuple[Phase, ...]) -> None:
 
     begun = tuple(index for index, phase in enumerate(calls) if phase is IN_DOUBT)
     assert action == (RunCalls(4, begun) if begun else Finish("cancelled"))
+
+
+# A run that is being cancelled and has no call left to settle.
+WINDING_UP: list[tuple[str, dict[str, object], Action]] = [
+    ("nothing is left", {}, Finish("cancelled")),
+    ("a child lives", {"children": True}, Park()),
+    ("something is to be undone", {"compensation": TODO}, Compensate()),
+    ("an undo waits for its next attempt", {"compensation": HELD}, Park()),
+    (
+        "a child lives, something is to be undone",
+        {"children": True, "compensation": TODO},
+        Park(),
+    ),
+    ("a child lives, an undo waits", {"children": True, "compensation": HELD}, Park()),
+]
+
+
+@pytest.mark.parametrize("draining", [False, True])
+@pytest.mark.parametrize(
+    ("at", "expected"), [row[1:] for row in WINDING_UP], ids=[row[0] for row in WINDING_UP]
+)
+def test_winding_up(at: dict[str, object], expected: Action, draining: bool) -> None:
+    """Neither messages, nor questions, nor a deploy, nor the length of the leg change it."""
+    busy = {"messages": True, "backing_off": True, "turns_in_leg": TURNS_PER_LEG, "final": True}
+    cancelled = replace(TOOLS, cancelling=True, draining=draining, calls=(DONE, HELD, TODO))
+
+    assert next_action(replace(cancelled, **at)) == expected  # type: ignore[arg-type]
+    assert next_action(replace(cancelled, **busy, **at)) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("at", [row[1] for row in WINDING_UP], ids=[row[0] for row in WINDING_UP])
+def test_what_has_begun_is_settled_before_anything_is_waited_for_or_undone(
+    at: dict[str, object],
+) -> None:
+    cancelled = replace(turn("tool_use", DONE, IN_DOUBT), cancelling=True)
+
+    assert next_action(replace(cancelled, **at)) == RunCalls(4, (1,))  # type: ignore[arg-type]
+
+
+def test_nothing_is_undone_and_no_child_waited_for_unless_the_run_is_being_cancelled() -> None:
+    at = replace(TOOLS, children=True, compensation=TODO)
+
+    assert next_action(at) == CallModel(5)
+    assert next_action(replace(END, children=True)) == Finish("succeeded")
 
 
 @pytest.mark.parametrize(

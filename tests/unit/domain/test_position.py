@@ -81,6 +81,38 @@ def test_a_position_is_read_as_the_step_found_it() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("compensation", "phase"), [("todo", Phase.TODO), ("held", Phase.HELD), (None, None)]
+)
+def test_children_and_what_is_to_be_undone_are_read(
+    compensation: str | None, phase: Phase | None
+) -> None:
+    at = Position.read(looked(children=True, compensation=compensation))
+
+    assert (at.children, at.compensation) == (True, phase)
+
+
+def test_an_output_from_before_children_and_undoing_is_read_as_without_them() -> None:
+    assert not {"children", "compensation"} & looked().keys()
+
+    at = Position.read(looked(cancelling=True))
+
+    assert (at.children, at.compensation) == (False, None)
+
+
+def test_a_later_look_forgets_children_and_undos_that_are_over() -> None:
+    at = Position(turn=2, children=True, compensation=Phase.TODO, cancelling=True)
+
+    after = at.after_look(looked(cancelling=True, children=False, compensation=None))
+
+    assert (after.children, after.compensation, after.cancelling) == (False, None, True)
+
+
+def test_an_unknown_phase_of_undoing_is_an_error_at_once() -> None:
+    with pytest.raises(ValueError, match="paused"):
+        Position.read(looked(compensation="paused"))
+
+
 def test_the_first_position_of_a_run_has_no_turn() -> None:
     assert Position.read(looked(turn=0, stop_reason=None, calls=[])) == Position()
 

@@ -11,6 +11,10 @@ ARGUMENTS: dict[str, Any] = {
     "urgent": True,
     "none": None,
     "lines": [1, {"ok": True}],
+    "digits": "5",
+    "huge": 10**400,
+    "endless": float("inf"),
+    "nothing": float("nan"),
 }
 
 
@@ -26,6 +30,8 @@ ARGUMENTS: dict[str, Any] = {
         {"urgent": {"equals": True}},
         {"lines": {"equals": [1.0, {"ok": True}]}},
         {"lines": {"in": [[], [1, {"ok": True}]]}},
+        {"amount": {}},
+        {"huge": {"min": 1}},
     ],
 )
 def test_a_rule_covers_what_keeps_within_all_its_bounds(conditions: Conditions) -> None:
@@ -51,6 +57,15 @@ def test_a_rule_covers_what_keeps_within_all_its_bounds(conditions: Conditions) 
         {"lines": {"equals": [1]}},
         {"lines": {"equals": [1, {"ok": True, "more": 1}]}},
         {"amount": {"below": 100}},
+        {"digits": {"max": 10}},
+        {"digits": {"equals": 5}},
+        {"huge": {"max": 1.5}},
+        {"endless": {"max": 10**30}},
+        {"nothing": {"max": 10}},
+        {"nothing": {"min": 0}},
+        {"amount": {"in": []}},
+        {"lines": {"equals": {"0": 1}}},
+        {"lines": {"max": 10}},
     ],
 )
 def test_a_rule_covers_nothing_else(conditions: Conditions) -> None:
