@@ -86,12 +86,14 @@ begin
     select p_run, number, model, parameters, prompt_hash, tools_hash, stop_reason, content, usage,
         attempts, history, worker, started_at, finished_at
     from perdure.turns where run = p_source and number <= p_turn;
+    -- Results of the last shared turn have not been told yet.
     insert into perdure.calls (id, run, turn, index, root, session, provider_id, tool, proposed, arguments,
         arguments_hash, replay, approval, state, attempts, history, result, is_error, told_unknown, skipped,
         settlement, fence, worker, created_at, started_at, finished_at, origin)
     select 'call_' || substr(p_run, 5) || '_' || turn || '_' || index, p_run, turn, index, p_run, p_session,
         provider_id, tool, proposed, arguments, arguments_hash, replay, approval, state, attempts, history, result,
-        is_error, told_unknown, skipped, settlement, fence, worker, created_at, started_at, finished_at,
+        is_error, told_unknown and turn < p_turn, skipped, settlement, fence, worker, created_at, started_at,
+        finished_at,
         coalesce(origin, p_source)
     from perdure.calls where run = p_source and turn <= p_turn and compensates is null;
     insert into perdure.messages (id, run, text, content, state, turn, created_at)

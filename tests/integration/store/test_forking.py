@@ -230,7 +230,6 @@ async def test_a_copied_unknown_outcome_guards_its_tool_in_the_fork_alone(stage:
     assert (await stage.call(call))["state"] == "outcome_unknown"
 
 
-@pytest.mark.xfail(reason="the copy keeps what its source was told in a turn that is not shared")
 async def test_what_was_found_out_since_is_told_to_the_fork(stage: Stage) -> None:
     source, fence, call = await stage.calling()
     await stage.lose(source, fence, call)
