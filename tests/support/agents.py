@@ -34,6 +34,7 @@ from tests.support.tools import (
     pay_idem,
     pay_once,
     pay_once_ask,
+    pay_once_own,
     pay_once_r,
     pay_once_unsure,
     refund,
@@ -42,7 +43,7 @@ from tests.support.tools import (
 )
 
 TOOLS = [
-    *(doc_read, pay_idem, pay_once, pay_once_r, pay_once_unsure, pay_once_ask),
+    *(doc_read, pay_idem, pay_once, pay_once_r, pay_once_own, pay_once_unsure, pay_once_ask),
     *(note_tx, note_tx_sync, refund, refund_once, refund_soon, edit),
     *(user_error, crash_read, crash_idem, crash_once, crash_tx, flaky, times_out),
     *(interpreter_exit, big, big_read, echo, nul, unencodable),

@@ -102,6 +102,15 @@ class Deployment:
         self.kill9(worker)
         return await self.start_worker(**env)
 
+    def kill9_api(self) -> None:
+        assert self.api is not None
+        self.api.kill9()
+
+    async def restart_api(self) -> None:
+        """Starts the API process again; returns when it accepts requests."""
+        self.start_api()
+        await self.ready()
+
     async def restart(self, **env: str) -> None:
         """Kills every process with -9 and starts as many again."""
         count = len(self.workers)

@@ -24,6 +24,16 @@ def pid_of_worker(database_url: str, worker: str) -> int:
         return pid
 
 
+def connections(database_url: str) -> int:
+    """How many there are to this database, less the one that counts them."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        row = connection.execute(
+            "select count(*) - 1 from pg_stat_activity where datname = current_database()"
+        ).fetchone()
+        assert row is not None
+        return int(row[0])
+
+
 def dump(database_url: str) -> str:
     """Every row of every table as text."""
     with psycopg.connect(database_url, autocommit=True) as connection:

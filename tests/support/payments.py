@@ -53,10 +53,12 @@ class Payments:
                 raise KeyReused(row.key)
             return row
 
-    def look_up(self, ref: str) -> LedgerRow | None:
+    def look_up(self, ref: str, key: str | None = None) -> LedgerRow | None:
+        """The payment with this reference, or the one of them that came with `key`."""
         with self._lock:
             self.lookups.append(ref)
-            return next((row for row in self.ledger if row.ref == ref), None)
+            rows = (row for row in self.ledger if row.ref == ref and key in (None, row.key))
+            return next(rows, None)
 
     def calls_for(self, ref: str) -> list[PayCall]:
         with self._lock:

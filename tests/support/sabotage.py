@@ -71,14 +71,33 @@ class Refusal:
 @contextmanager
 def held_event(database_url: str, seq: int) -> Iterator["HeldEvent"]:
     """The transaction that writes event `seq` of a run stops inside, until `release`."""
+    trigger = sql.SQL(
+        "create trigger hold before insert on perdure.events "
+        "for each row when (new.seq = {}) execute function public.hold()"
+    )
+    with _holding(database_url, trigger.format(seq)) as held:
+        yield held
+
+
+@contextmanager
+def held_commit(database_url: str, event: str) -> Iterator["HeldEvent"]:
+    """A transaction that wrote an event of this type stops in its commit, until `release`.
+
+    It needs its client no more: let go, it commits although that has been killed."""
+    trigger = sql.SQL(
+        "create constraint trigger hold after insert on perdure.events "
+        "deferrable initially deferred "
+        "for each row when (new.type = {}) execute function public.hold()"
+    )
+    with _holding(database_url, trigger.format(event)) as held:
+        yield held
+
+
+@contextmanager
+def _holding(database_url: str, trigger: sql.Composed) -> Iterator["HeldEvent"]:
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(HOLD)
-        connection.execute(
-            sql.SQL(
-                "create trigger hold before insert on perdure.events "
-                "for each row when (new.seq = {}) execute function public.hold()"
-            ).format(seq)
-        )
+        connection.execute(trigger)
         connection.execute(LOCK)
         try:
             yield HeldEvent(connection)
@@ -89,7 +108,7 @@ def held_event(database_url: str, seq: int) -> Iterator["HeldEvent"]:
 
 @dataclass(frozen=True)
 class HeldEvent:
-    """A transaction of a worker that is neither committed nor rolled back."""
+    """A transaction of a process under test that is neither committed nor rolled back."""
 
     connection: psycopg.Connection
 
@@ -100,13 +119,19 @@ class HeldEvent:
         await eventually(probe, "the event was about to be written")
 
     def roll_back(self) -> None:
-        """The worker's transaction is lost."""
+        """The transaction is lost."""
         for pid in self._waiters():
             self.connection.execute("select pg_terminate_backend(%s)", [pid])
 
     def release(self) -> None:
         """What still waits goes on, and commits if it can."""
         self.connection.execute(UNLOCK)
+
+    def end(self, how: str) -> None:
+        """`rolled_back` or `committed`, after its client has been killed."""
+        if how == "rolled_back":
+            self.roll_back()
+        self.release()
 
     def _waiters(self) -> list[int]:
         return [pid for (pid,) in self.connection.execute(WAITERS)]

@@ -15,6 +15,11 @@ async def find_payment(ctx: ToolContext, args: Reply) -> Happened | DidNotHappen
     return Happened(found["payment"]) if found["payment"] else DidNotHappen()
 
 
+async def find_own_payment(ctx: ToolContext, args: Reply) -> Happened | DidNotHappen:
+    found = await get("/pay", ref=args["ref"], key=ctx.idempotency_key)
+    return Happened(found["payment"]) if found["payment"] else DidNotHappen()
+
+
 async def never_sure(ctx: ToolContext, args: Reply) -> CannotTell:
     await effect("never_sure")
     return CannotTell()
@@ -47,6 +52,12 @@ async def pay_once(ctx: ToolContext, ref: str, amount: int = 100) -> Reply:
 async def pay_once_r(ctx: ToolContext, ref: str, amount: int = 100) -> Reply:
     """Pay without a key; the provider can be asked afterwards."""
     return await pay(ref, amount)
+
+
+@tool(reconcile=find_own_payment, timeout=60)
+async def pay_once_own(ctx: ToolContext, ref: str, amount: int = 100) -> Reply:
+    """Pay with a key by which this very payment can be found afterwards."""
+    return await pay(ref, amount, ctx.idempotency_key)
 
 
 @tool(reconcile=never_sure, timeout=60)

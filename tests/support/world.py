@@ -94,7 +94,8 @@ class World:
 
     async def _look_up(self, request: Request) -> Response:
         def find() -> Response:
-            row = self.payments.look_up(request.query_params["ref"])
+            asked = request.query_params
+            row = self.payments.look_up(asked["ref"], asked.get("key"))
             found = row and {"ref": row.ref, "amount": row.amount, "status": "paid"}
             return JSONResponse({"payment": found})
 
