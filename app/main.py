@@ -30,6 +30,8 @@ PATIENCE_SECONDS = 3
 LOCK_SECONDS = 3
 RETRY_SECONDS = 0.5
 GRACE_SECONDS = 3
+# Longer than clients keep an idle connection (httpx: 5 s): else one is closed under their request.
+KEEP_ALIVE_SECONDS = 75
 
 
 def serve(settings: Settings) -> None:
@@ -131,6 +133,7 @@ def _config(app: FastAPI) -> uvicorn.Config:
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
 
