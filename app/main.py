@@ -15,7 +15,7 @@ from app.errors import ConfigurationError
 from app.http.application import build
 from app.http.parts import Parts
 from app.services.agents import register
-from app.services.context import Services
+from app.services.context import Callbacks, Services
 from app.settings import Settings
 from app.store.checks import check_durability
 from app.store.db import Database
@@ -108,7 +108,9 @@ async def _serve(settings: Settings, registry: Registry, listener: socket.socket
     async with _database(url) as database:
         hub = Hub(database)
         registration = Registration(database, registry, allow_unsafe=settings.allow_unsafe_database)
-        app = create_app(Services(database, legs, Notifier(database)), hub, registration, key)
+        callbacks = Callbacks(bool(settings.webhook_keys), settings.webhook_allow_private)
+        services = Services(database, legs, Notifier(database), callbacks)
+        app = create_app(services, hub, registration, key)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(hub.run()), group.create_task(registration.run())]
             await _Server(_config(app), hub).serve([listener])

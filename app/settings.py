@@ -1,5 +1,7 @@
 """What an operator can set: `PERDURE_*` in the environment, described in docs/settings.md."""
 
+import base64
+import binascii
 import difflib
 import ipaddress
 from collections.abc import Mapping
@@ -57,6 +59,29 @@ def _check_key(value: SecretStr) -> SecretStr:
     return value
 
 
+def _keys(secrets: str) -> tuple[bytes, ...]:
+    """Of one secret, or of several while one is being replaced."""
+    keys = []
+    for secret in secrets.replace(",", " ").split():
+        kind, _, text = secret.partition("_")
+        try:
+            key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+        except binascii.Error:
+            key = b""
+        if kind != "whsec" or not key:
+            raise ValueError(
+                "must be whsec_ and then base64, as `openssl rand -base64 32` makes it"
+            )
+        keys.append(key)
+    return tuple(keys)
+
+
+def _check_webhook_secret(value: SecretStr) -> SecretStr:
+    if not _keys(value.get_secret_value()):
+        raise ValueError("names no secret")
+    return value
+
+
 def _require_key(value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
     host = info.data.get("host", "127.0.0.1")
     if value is None and not is_loopback(host):
@@ -83,10 +108,17 @@ class Settings(BaseModel):
     lease_seconds: float = Field(10, ge=3, le=300)
     worker_concurrency: int = Field(100, ge=1, le=1000)
     model_attempts: int = Field(6, ge=1, le=100)
+    webhook_secret: Annotated[SecretStr, AfterValidator(_check_webhook_secret)] | None = None
+    webhook_allow_private: bool = False
     allow_unsafe_database: bool = False
     log_level: Annotated[
         Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(str.upper)
     ] = "INFO"
+
+    @property
+    def webhook_keys(self) -> tuple[bytes, ...]:
+        """What webhooks are signed with; without a key none are sent."""
+        return () if self.webhook_secret is None else _keys(self.webhook_secret.get_secret_value())
 
 
 def load(environ: Mapping[str, str]) -> Settings:

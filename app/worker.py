@@ -6,9 +6,13 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from types import FrameType
 
+from app.delivery.post import Poster
+from app.delivery.webhooks import Courier
 from app.domain.ids import new_worker_id
 from app.durable import runtime
 from app.durable.duties import Duties
@@ -19,6 +23,7 @@ from app.durable.liveness import own_identity
 from app.errors import ConfigurationError
 from app.llm.anthropic import AnthropicModel
 from app.services.agents import register
+from app.services.webhooks import compose
 from app.settings import Settings
 from app.store import migrate as schema
 from app.store.checks import check_database
@@ -44,7 +49,7 @@ def serve(settings: Settings) -> None:
     url = settings.database_url.get_secret_value()
     asyncio.run(_introduce(url, registry, allow_unsafe=settings.allow_unsafe_database))
     bench = _bench(settings, url, registry)
-    with installed(bench):
+    with installed(bench), _webhooks(settings, url):
         duties = Duties(bench, _lease(bench, settings, url), url, lambda: _abandon(bench))
         duties.start()
         runtime.configure(url, bench.worker)
@@ -106,6 +111,21 @@ def _bench(settings: Settings, url: str, registry: Registry) -> Bench:
         model_attempts=settings.model_attempts,
         notifier=Notifier(database),
     )
+
+
+@contextmanager
+def _webhooks(settings: Settings, url: str) -> Iterator[None]:
+    """Sent as long as this process lives, if there is something to sign them with."""
+    if not settings.webhook_keys:
+        yield
+        return
+    poster = Poster(allow_private=settings.webhook_allow_private)
+    courier = Courier(url, settings.webhook_keys, poster, compose)
+    courier.start()
+    try:
+        yield
+    finally:
+        courier.end()
 
 
 def _lease(bench: Bench, settings: Settings, url: str) -> Lease:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import re
 from typing import Any
 
@@ -23,6 +24,14 @@ def digest(value: object) -> str:
 def encode(value: object) -> str:
     """ASCII text with the order of the keys kept, so that what comes back is what went in."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def printed(value: object) -> str:
+    """The same for what leaves: a number that only JSON's grammar can carry, 1e999, as null."""
+    try:
+        return encode(value)
+    except ValueError:
+        return encode(_finite(value))
 
 
 def readable(value: object) -> str:
@@ -49,3 +58,15 @@ def _scrub_text(text: str) -> str:
     # UTF-16 joins a split surrogate pair into its character; only lone halves are replaced.
     joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return joined.replace("\x00", "\ufffd")
+
+
+def _finite(value: Json) -> Json:
+    match value:
+        case dict():
+            return {name: _finite(item) for name, item in value.items()}
+        case list():
+            return [_finite(item) for item in value]
+        case float() if not math.isfinite(value):
+            return None
+        case _:
+            return value

@@ -9,7 +9,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 
 from app.errors import PerdureError
-from app.http import fleet, health, restarts, rules, run_parts, runs, waits
+from app.http import fleet, health, restarts, rules, run_parts, runs, waits, webhooks
 from app.http.access import Access
 from app.http.health import Readiness
 from app.http.middleware import BodyLimit, Envelope, Head
@@ -41,6 +41,7 @@ def build(parts: Parts, *, key: str | None) -> Service:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        webhooks=webhooks.sent,
         middleware=[
             Middleware(Envelope),
             Middleware(Head),
@@ -55,6 +56,6 @@ def build(parts: Parts, *, key: str | None) -> Service:
     )
     app.state.parts = parts
     app.state.readiness = Readiness(parts)
-    for part in (runs, run_parts, restarts, waits, rules, fleet, health):
+    for part in (runs, run_parts, restarts, waits, rules, webhooks, fleet, health):
         app.router.routes += part.routes.routes
     return app

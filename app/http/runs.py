@@ -123,6 +123,7 @@ def _submission(body: RunBody, trace_id: str) -> runs.Submission:
         priority=body.priority,
         deadline=body.deadline,
         metadata=body.metadata,
+        callback=body.callback.url if body.callback else None,
         trace_id=trace_id,
     )
 

@@ -12,10 +12,19 @@ from app.store.notify import Notifier
 
 
 @dataclass(frozen=True)
+class Callbacks:
+    """What may be asked for: nothing where it could not be signed."""
+
+    are_signed: bool = False
+    may_be_private: bool = False
+
+
+@dataclass(frozen=True)
 class Services:
     database: Database
     legs: Legs
     notifier: Notifier
+    callbacks: Callbacks = Callbacks()
 
 
 def refuse_large(said: dict[str, Any]) -> None:

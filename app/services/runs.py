@@ -16,6 +16,7 @@ from app.errors import (
 )
 from app.services.cancels import Order, cancel_tree
 from app.services.context import Caller, Services
+from app.services.webhooks import check_callback
 from app.store import agents, events, idempotency, runs
 from app.store.db import Connection, Row, Transaction
 
@@ -31,6 +32,7 @@ class Submission:
     priority: int
     deadline: datetime | None
     metadata: dict[str, str]
+    callback: str | None
     trace_id: str
 
 
@@ -45,6 +47,8 @@ async def submit(
     services: Services, submission: Submission, caller: Caller, key: str | None, fingerprint: str
 ) -> Submitted:
     """Accepts a run once per key, and at most one active run for each session and target."""
+    if submission.callback is not None:
+        check_callback(services.callbacks, submission.callback)
     run = new_run_id()
     async with services.database.transaction() as transaction:
         connection = transaction.connection
@@ -142,6 +146,7 @@ async def _insert(
             "limits": encode(_limits(agent, submission.limits)),
             "priority": submission.priority,
             "deadline": submission.deadline,
+            "callback": submission.callback,
             "trace_id": submission.trace_id,
         },
         held=held,

@@ -23,10 +23,14 @@ Agents = list[set[str]]
 
 async def get_run(services: Services, run: str) -> Json:
     async with services.database.connection() as connection:
-        found = await views_runs.get(connection, run)
-        if found is None:
-            raise missing_run(run)
-        return shape(found, await _live_agents(connection, [found]))
+        return await show(connection, run)
+
+
+async def show(connection: Connection, run: str) -> Json:
+    found = await views_runs.get(connection, run)
+    if found is None:
+        raise missing_run(run)
+    return shape(found, await _live_agents(connection, [found]))
 
 
 async def list_runs(services: Services, listing: Listing) -> Json:

@@ -75,10 +75,10 @@ async def insert(connection: Connection, run: dict[str, Any], *, held: bool) -> 
         connection,
         """insert into perdure.runs
                (id, root, agent, agent_version, session, target, input, metadata, limits,
-                priority, deadline, trace_id, held)
+                priority, deadline, callback, trace_id, held)
            values (%(id)s, %(id)s, %(agent)s, %(agent_version)s, %(session)s, %(target)s,
                %(input)s, %(metadata)s, %(limits)s,
-               %(priority)s, %(deadline)s, %(trace_id)s, %(held)s)
+               %(priority)s, %(deadline)s, %(callback)s, %(trace_id)s, %(held)s)
            returning id""",
         **run,
         held=held,
@@ -91,9 +91,9 @@ async def insert_child(connection: Connection, child: dict[str, Any]) -> None:
         connection,
         """insert into perdure.runs
                (id, root, parent, delegated_by, depth, agent, agent_version, session,
-                input, limits, priority, deadline, trace_id)
+                input, limits, priority, deadline, callback, trace_id)
            select %(id)s, root, id, %(delegated_by)s, depth + 1, %(agent)s, %(agent_version)s,
-               %(session)s, %(input)s, %(limits)s, priority, deadline, trace_id
+               %(session)s, %(input)s, %(limits)s, priority, deadline, callback, trace_id
            from perdure.runs where id = %(parent)s returning id""",
         **child,
     )

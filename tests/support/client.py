@@ -207,6 +207,13 @@ class Client:
     async def settle(self, call: str, body: Mapping[str, Any]) -> httpx.Response:
         return await self.http.post(f"/v1/calls/{call}/settle", json=body)
 
+    async def deliveries(self, run: str, **filters: str) -> list[Json]:
+        """What its callback was to be told of a run, latest first."""
+        return await self._pages("/v1/webhooks/deliveries", run=run, **filters)
+
+    async def redeliver(self, delivery: str) -> httpx.Response:
+        return await self.http.post(f"/v1/webhooks/deliveries/{delivery}/redeliver")
+
     async def raw(self, path: str) -> str:
         """The text of an answer, as it came over the wire."""
         response = await self.http.get(path)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 AGENTS = "tests.support.agents"
+WEBHOOK_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
 def inherited() -> dict[str, str]:
@@ -23,6 +24,8 @@ def of_service(database_url: str, world_url: str) -> dict[str, str]:
         "PERDURE_AGENTS": AGENTS,
         "ANTHROPIC_API_KEY": "test",
         "ANTHROPIC_BASE_URL": world_url,
+        "PERDURE_WEBHOOK_SECRET": WEBHOOK_SECRET,
+        "PERDURE_WEBHOOK_ALLOW_PRIVATE": "1",
         "WORLD_URL": world_url,
         "PYTHONUNBUFFERED": "1",
     }

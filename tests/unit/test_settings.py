@@ -90,6 +90,12 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
         ("DATABASE_URL", "postgresql://u:hunter2@[h/db", "Invalid IPv6 URL"),
         ("API_KEY", "hunter2 two words", "must be printable ASCII without spaces"),
         ("API_KEY", "hunter2ü", "must be printable ASCII without spaces"),
+        ("WEBHOOK_SECRET", "hunter2", "must be whsec_ and then base64"),
+        ("WEBHOOK_SECRET", "whsec_hunter2!", "must be whsec_ and then base64"),
+        ("WEBHOOK_SECRET", "whsec_", "must be whsec_ and then base64"),
+        ("WEBHOOK_SECRET", "whpk_hunter22", "must be whsec_ and then base64"),
+        ("WEBHOOK_SECRET", "whsec_hunter22,hunter2", "must be whsec_ and then base64"),
+        ("WEBHOOK_SECRET", " , ", "names no secret"),
     ],
 )
 def test_a_wrong_secret_is_not_repeated(name: str, value: str, problem: str) -> None:
@@ -118,6 +124,20 @@ def test_a_value_that_does_not_fit_is_refused_by_name(name: str, value: str) -> 
     (told,) = refuse(**{f"PERDURE_{name}": value})
 
     assert told.startswith(f"PERDURE_{name}: ")
+
+
+@pytest.mark.parametrize(
+    ("secret", "keys"),
+    [
+        ("", ()),
+        ("whsec_AAEC", (b"\x00\x01\x02",)),
+        ("whsec_AAE", (b"\x00\x01",)),
+        ("whsec_AAEC whsec_AAE=", (b"\x00\x01\x02", b"\x00\x01")),
+        ("whsec_AAEC, whsec_AAE=", (b"\x00\x01\x02", b"\x00\x01")),
+    ],
+)
+def test_webhooks_are_signed_with_one_key_or_two(secret: str, keys: tuple[bytes, ...]) -> None:
+    assert load({**REQUIRED, "PERDURE_WEBHOOK_SECRET": secret}).webhook_keys == keys
 
 
 def test_a_secret_is_not_shown_by_repr() -> None:

@@ -5,6 +5,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from app.domain.webhooks import State as DeliveryState
 from app.http.schemas.queries import Kind, State, Status
 
 T = TypeVar("T")
@@ -220,6 +221,36 @@ class Message(Answer):
     state: Literal["queued", "delivered", "undelivered"]
     turn: int | None
     created_at: datetime
+
+
+class Delivery(Answer):
+    """One event on its way to a callback; `id` is the webhook-id."""
+
+    id: str
+    run: str
+    seq: int
+    type: str
+    url: str
+    state: DeliveryState
+    attempts: int
+    next_attempt_at: datetime | None
+    last_status: int | None
+    last_error: str | None
+    last_attempt_at: datetime | None
+    delivered_at: datetime | None
+    created_at: datetime
+
+
+class WebhookData(Answer):
+    run: Run
+
+
+class Webhook(Answer):
+    """`timestamp`: of the event; the run is as it was when this was first sent."""
+
+    type: str
+    timestamp: datetime
+    data: WebhookData
 
 
 class Agent(Answer):

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.requests import Request
 
+from app.domain.webhooks import State as DeliveryState
 from app.http.problems import refuse
 from app.http.schemas.requests import to_instant
 from app.services.views_pages import Listing
@@ -91,6 +92,11 @@ class CancelQuery(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     compensate: Flag = False
+
+
+class DeliveriesQuery(ListQuery):
+    run: Text | None = None
+    state: DeliveryState | None = None
 
 
 async def no_query(request: Request) -> None:

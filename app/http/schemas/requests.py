@@ -121,6 +121,10 @@ class LimitsBody(TypedDict, total=False):
     calls: Annotated[int, Field(ge=1, le=1_000_000)] | None
 
 
+class CallbackBody(Strict):
+    url: Annotated[str, Field(min_length=1, max_length=2000)]
+
+
 class RunBody(Strict):
     agent: Name
     input: Input
@@ -131,6 +135,7 @@ class RunBody(Strict):
     # As DBOS has it: the lower number goes first, and 0, the default, before all others.
     priority: Annotated[int, Field(ge=0, le=1000)] = 0
     deadline: Instant | None = None
+    callback: CallbackBody | None = None
     metadata: Annotated[
         dict[
             Annotated[str, Field(min_length=1, max_length=64)],

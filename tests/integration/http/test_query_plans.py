@@ -2,7 +2,7 @@ from typing import LiteralString
 
 import pytest
 
-from app.store import views_notices, views_rules, views_runs, views_waits
+from app.store import views_notices, views_rules, views_runs, views_waits, webhooks
 from app.store.db import Database, rows
 
 ONE_RUN = " ".join((views_runs.VIEW, "where run.id = %(run)s"))
@@ -20,6 +20,11 @@ PAGE = "order by {0}.created_at desc, {0}.id desc limit 50"
             id="waits of a run",
         ),
         pytest.param(" ".join((views_rules.VIEW, PAGE.format("rule"))), id="all rules"),
+        pytest.param(" ".join((webhooks.VIEW, PAGE.format("delivery"))), id="all deliveries"),
+        pytest.param(
+            " ".join((webhooks.VIEW, "where delivery.state = 'dead'", PAGE.format("delivery"))),
+            id="deliveries in a state",
+        ),
         pytest.param(views_notices.SETTLED, id="settled runs"),
     ],
 )

@@ -49,6 +49,7 @@ class Stage:
             "limits": encode(Limits().to_json() | values.get("limits", {})),
             "priority": 0,
             "deadline": values.get("deadline"),
+            "callback": values.get("callback"),
             "trace_id": "0" * 32,
         }
         await runs.insert(self.connection, made, held=held)

@@ -74,7 +74,7 @@ async def test_very_many_errors_make_no_long_answer(http: httpx.AsyncClient) -> 
         {"session": "ses_A-1", "target": "order 7/ä", "on_busy": "supersede", "priority": 1000},
         {"deadline": "2099-12-31t23:59:59.123456789+02:00"},
         {"metadata": {"k" * 64: "v" * 512}},
-        {"session": None, "target": None, "deadline": None},
+        {"session": None, "target": None, "deadline": None, "callback": None},
     ],
 )
 async def test_a_good_run_gets_as_far_as_the_database(
@@ -141,6 +141,7 @@ async def test_only_json_in_utf8_is_a_body(
         ("/v1/runs/run_1/events?after=9223372036854775808", "after"),
         ("/v1/runs/run_1/turns?after=1", "after"),
         ("/v1/runs/run_1?deltas=1", "deltas"),
+        ("/v1/webhooks/deliveries?state=lost", "state"),
         ("/v1/agents?after=desk", "after"),
         ("/v1/sessions/ses_1?limit=1", "limit"),
         ("/v1/sessions/ses_1/transcript?limit=1", "limit"),

@@ -4,6 +4,8 @@ from typing import Any
 import httpx
 import pytest
 
+from app.domain.webhooks import TYPES
+
 PATHS = {
     "/v1/runs": {"get", "post"},
     "/v1/runs/{id}": {"get"},
@@ -21,6 +23,8 @@ PATHS = {
     "/v1/calls/{id}/settle": {"post"},
     "/v1/rules": {"get"},
     "/v1/rules/{id}": {"delete"},
+    "/v1/webhooks/deliveries": {"get"},
+    "/v1/webhooks/deliveries/{id}/redeliver": {"post"},
     "/v1/agents": {"get"},
     "/v1/tools": {"get"},
     "/v1/workers": {"get"},
@@ -95,3 +99,14 @@ async def test_a_body_shows_its_fields(document: dict[str, Any]) -> None:
         "Input",
         "External",
     ]
+
+
+async def test_what_is_sent_to_callbacks_is_described(document: dict[str, Any]) -> None:
+    (posts,) = {tuple(webhook) for webhook in document["webhooks"].values()}
+
+    assert posts == ("post",)
+    assert set(document["webhooks"]) == set(TYPES)
+    for webhook in document["webhooks"].values():
+        body = webhook["post"]["requestBody"]["content"]["application/json"]["schema"]
+        assert body == {"$ref": "#/components/schemas/Webhook"}
+        assert set(webhook["post"]["responses"]) == {"204", "default"}

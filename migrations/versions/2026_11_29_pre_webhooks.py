@@ -1,0 +1,15 @@
+"""Callbacks of runs, and what is sent to them."""
+
+from pathlib import Path
+
+from alembic import op
+
+revision = "0003"
+down_revision = "0002"
+
+
+def upgrade() -> None:
+    op.execute("set local lock_timeout = '5s'")
+    op.get_bind().exec_driver_sql(
+        Path(__file__).with_suffix(".sql").read_text(), execution_options={"no_parameters": True}
+    )
