@@ -3,7 +3,7 @@ from typing import Any
 import httpx
 
 from app import Agent, Limits
-from app.http.schemas import answers
+from app.http.schemas import fleet
 from tests.integration.http.rows import Rows
 from tests.integration.http.test_runs import get
 from tests.support.tools import pay_idem, refund
@@ -53,7 +53,7 @@ async def test_agents_are_listed_with_their_live_workers(
         "worker_count": 2,
     }
     assert second["data"][0]["worker_count"] == 0
-    answers.Agent.model_validate(first["data"][0])
+    fleet.Agent.model_validate(first["data"][0])
 
 
 async def test_tools_are_listed_with_their_promises(http: httpx.AsyncClient, rows: Rows) -> None:
@@ -70,7 +70,7 @@ async def test_tools_are_listed_with_their_promises(http: httpx.AsyncClient, row
     assert back["name"] == "refund"
     for tool in (pay, back):
         assert {"reconcile", "compensate", "precondition"} <= tool["has"].keys()
-        answers.Tool.model_validate(tool)
+        fleet.Tool.model_validate(tool)
 
 
 async def test_workers_are_listed_with_lease_and_legs(http: httpx.AsyncClient, rows: Rows) -> None:
@@ -90,7 +90,7 @@ async def test_workers_are_listed_with_lease_and_legs(http: httpx.AsyncClient, r
     assert worker["agents"] == ["desk", "other"]
     assert {"host", "pid", "version", "started_at", "last_beat_at"} <= worker.keys()
     for each in shown:
-        answers.Worker.model_validate(each)
+        fleet.Worker.model_validate(each)
 
 
 async def test_a_session_lists_its_runs_and_the_active_one(
@@ -103,7 +103,7 @@ async def test_a_session_lists_its_runs_and_the_active_one(
 
     shown = await get(http, "/v1/sessions/ses_1")
 
-    answers.Session.model_validate(shown)
+    fleet.Session.model_validate(shown)
     assert shown["runs"] == [ended, active, held]
     assert shown["active_run"] == active
     assert (await http.get("/v1/sessions/ses_2")).status_code == 404

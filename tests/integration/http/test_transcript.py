@@ -3,7 +3,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.http.schemas import answers
+from app.http.schemas import fleet
 from tests.integration.http.rows import Rows, Values
 from tests.integration.http.test_runs import get
 
@@ -16,7 +16,7 @@ def said(role: str, *texts: str) -> dict[str, Any]:
 
 async def transcript(http: httpx.AsyncClient, session: str) -> list[dict[str, Any]]:
     shown = await get(http, f"/v1/sessions/{session}/transcript")
-    answers.Transcript.model_validate(shown)
+    fleet.Transcript.model_validate(shown)
     assert shown["session"] == session
     found: list[dict[str, Any]] = shown["messages"]
     return found

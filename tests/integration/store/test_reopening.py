@@ -261,7 +261,7 @@ async def test_a_resumed_run_and_a_new_one_do_not_work_on_one_thing(
 ) -> None:
     session = new_session_id()
     run = await stopped(stage, session=session)
-    asked = Submission("desk", "hi", session, None, "queue", {}, 0, None, {}, "0" * 32)
+    asked = Submission("desk", "hi", session, None, "queue", {}, 0, None, {}, None, "0" * 32)
 
     async def go_on() -> None:
         await resume(services, run)
