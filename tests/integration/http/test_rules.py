@@ -180,6 +180,10 @@ async def test_what_the_agent_of_the_run_declares_decides(
     http: httpx.AsyncClient, rows: Rows
 ) -> None:
     asked = await ask(rows)
+    await rows.execute(
+        """insert into perdure.agent_versions (agent, version, definition)
+           values ('desk', 'newer', '{"tools": [{"name": "refund", "input_schema": {}}]}')"""
+    )
     await rows.execute("update perdure.agents set version = 'newer' where name = 'desk'")
 
     assert (await grant(http, asked)).status_code == 200
