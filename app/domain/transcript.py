@@ -69,7 +69,7 @@ def told(call: ToldCall) -> tuple[str, bool]:
         case "succeeded":
             return _success(call.result), False
         case "failed":
-            return str(detail or "The call failed."), True
+            return _failure(detail), True
         case "denied":
             return f"This call was denied and not run. Reason: {detail or 'none given'}.", True
         case "expired":
@@ -88,6 +88,12 @@ def _expired(asked: Json) -> str:
             return "This call expired: no result of it came in time."
         case _:
             return "The approval of this call expired; it was not run."
+
+
+def _failure(detail: Json) -> str:
+    """What a client says of a call that failed on its side may be any JSON."""
+    text = detail if isinstance(detail, str) else readable(detail)
+    return "The call failed." if detail is None or not text.strip() else text
 
 
 def _success(result: Json) -> str:
