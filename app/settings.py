@@ -68,9 +68,10 @@ def _keys(secrets: str) -> tuple[bytes, ...]:
             key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
         except binascii.Error:
             key = b""
-        if kind != "whsec" or not key:
+        if kind != "whsec" or not 24 <= len(key) <= 64:
             raise ValueError(
-                "must be whsec_ and then base64, as `openssl rand -base64 32` makes it"
+                "must be whsec_ and then 24 to 64 bytes in base64, as `openssl rand -base64 32` "
+                "makes them"
             )
         keys.append(key)
     return tuple(keys)

@@ -71,7 +71,9 @@ def next_action(at: Position) -> Action:
 def _wind_up(at: Position) -> Action:
     if at.children or at.compensation is Phase.HELD:
         return Park()
-    return Compensate() if at.compensation is Phase.TODO else Finish("cancelled")
+    if at.compensation is not Phase.TODO:
+        return Finish("cancelled")
+    return HandOff("drain") if at.draining else Compensate()
 
 
 def _run(at: Position, *phases: Phase) -> RunCalls | None:

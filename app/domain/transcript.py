@@ -13,6 +13,7 @@ UNKNOWN = (
     "The outcome of this call is unknown: it was interrupted, and it may or may not have happened. "
     "Assume neither, and do not repeat it unless you are told to."
 )
+UNDONE = "\n(This was undone later, when the run was cancelled.)"
 NOT_RUN = "This call was not run."
 CANCELLED = "(The request above was cancelled; nothing more is to be done about it.)"
 UNDER_WAY = ("proposed", "waiting", "ready", "started")
@@ -25,6 +26,7 @@ class ToldCall:
     state: str
     result: Any
     told_unknown: bool = False
+    undone: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def told(call: ToldCall) -> tuple[str, bool]:
     detail = call.result.get("detail") if isinstance(call.result, dict) else None
     match call.state:
         case "succeeded":
-            return _success(call.result), False
+            return _success(call.result) + (UNDONE if call.undone else ""), False
         case "failed":
             return _failure(detail), True
         case "denied":

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import assert_never
 
+from app.domain.canonical import scrub
 from app.durable import ledger
 from app.durable.children import delegate
 from app.durable.ledger import Call
@@ -17,7 +18,7 @@ async def ask(call: Call, tool: Tool, intent: Intent, attempt: int) -> None:
             question = f"{tool.name} runs on the client's side: what did it come to?"
             await _hold(call, tool, intent, attempt, "external", question)
         case "input":
-            await _hold(call, tool, intent, attempt, "input", intent.arguments["question"])
+            await _hold(call, tool, intent, attempt, "input", scrub(intent.arguments["question"]))
         case "timer":
             await ledger.hold(call, intent, _sleep(intent), attempt)
         case "child":

@@ -11,7 +11,7 @@ from app.durable.children import result_of
 from app.durable.ending import let_go
 from app.durable.execution import Execution, bench, enter, execution
 from app.errors import Fenced
-from app.store import runs, turns
+from app.store import runs, sessions, turns
 from app.store.db import Connection, Transaction
 
 Output = dict[str, Any]
@@ -40,8 +40,13 @@ async def take(run: str, leg: int) -> bool:
     ending = facts["cancelling"] and not facts["compensate"]
     if ending or at.registry.agent(facts["agent"]) is not None:
         return True
-    await _hand_off(run, leg, "no such agent here", pause=HOMELESS_SECONDS)
+    await leave_for_another(run, leg)
     return False
+
+
+async def leave_for_another(run: str, leg: int) -> str:
+    """For a worker that has the agent."""
+    return await _hand_off(run, leg, "no such agent here", pause=HOMELESS_SECONDS)
 
 
 @DBOS.step(name=names.OPEN)
@@ -103,14 +108,14 @@ async def settle_step(
 
     async def settle(transaction: Transaction) -> str:
         connection = transaction.connection
-        work = await runs.lock_work_of(connection, run)
+        work = await sessions.lock_of(connection, run)
         assert work is not None
         verdict = await runs.end(
             connection, run, me.fence, status, reason=reason, output=output, error=error
         )
         if verdict == "ended":
-            result = None if output is None else result_of(run, output)
-            for each in await let_go(transaction, at.legs, {**work, "id": run}, result):
+            result = _for_parent(me, output)
+            for each in await let_go(transaction, at.legs, work, result):
                 at.notifier.tell(each)
         return verdict
 
@@ -118,6 +123,10 @@ async def settle_step(
     if verdict in ("ended", "over"):
         return {"ended": status}
     return {"position": await look(run)}
+
+
+def _for_parent(me: Execution, output: Output | None) -> object:
+    return None if output is None or me.facts["parent"] is None else result_of(me.run, output)
 
 
 async def _output(

@@ -1,7 +1,7 @@
 """What the end of a run sets going: runs that were held behind it, and the parent that waits."""
 
 from app.durable.enqueue import Legs
-from app.store import runs
+from app.store import children, sessions
 from app.store.db import Connection, Row, Transaction
 
 
@@ -10,8 +10,8 @@ async def followers(connection: Connection, run: Row, result: object = None) -> 
 
     `run`: its id, session and target, all locked, as its parent is; `result`: of a success.
     """
-    going = await runs.release_held(connection, run["session"], run["target"])
-    parent = await runs.child_ended(connection, run["id"], result)
+    going = await sessions.release_held(connection, run["session"], run["target"])
+    parent = await children.ended(connection, run["id"], result)
     return going if parent["leg"] is None else [*going, parent]
 
 

@@ -9,7 +9,7 @@ from app.durable.ending import let_go
 from app.durable.enqueue import Legs
 from app.durable.lease import Lease
 from app.durable.liveness import is_gone
-from app.store import runs, workers
+from app.store import sessions, workers
 from app.store.db import Connection, Database, Row
 
 log = logging.getLogger(__name__)
@@ -112,8 +112,8 @@ class Janitor:
 
     async def _release(self, run: Row) -> None:
         async with self.database.transaction() as transaction:
-            await runs.lock_work(transaction.connection, run["session"], run["target"])
-            for freed in await runs.release_held(
+            await sessions.lock(transaction.connection, run["session"], run["target"])
+            for freed in await sessions.release_held(
                 transaction.connection, run["session"], run["target"]
             ):
                 await self.legs.enqueue(transaction, freed["run"], freed["leg"])
@@ -134,10 +134,10 @@ async def carry_on(database: Database, legs: Legs, run: str, leg: int, why: str)
     """Goes on with the next leg, from our tables, where DBOS does not carry this one any more."""
     log.warning("%s is stranded: %s", run, why)
     async with database.transaction() as transaction:
-        work = await runs.lock_work_of(transaction.connection, run)
+        work = await sessions.lock_of(transaction.connection, run)
         assert work is not None
         following = await workers.carry_on(transaction.connection, run, leg, why)
         if following is None:
-            await let_go(transaction, legs, {**work, "id": run})
+            await let_go(transaction, legs, work)
         else:
             await legs.enqueue(transaction, run, following)

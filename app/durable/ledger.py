@@ -134,9 +134,3 @@ async def next_compensation() -> tuple[int, int] | None:
     found = await bench().store(lambda c: calls.next_compensation(c, me.run, me.fence))
     me.guard(found["verdict"])
     return None if found["turn"] is None else (found["turn"], found["index"])
-
-
-async def supersede_approval(call: Call) -> None:
-    place = call.place(call.attempt)
-    verdict = await bench().store(lambda c: calls.supersede_approval(c, place))
-    execution().guard(verdict)

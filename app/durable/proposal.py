@@ -1,5 +1,7 @@
 """Before a call's first start: what is decided once, and what needs a person."""
 
+from dataclasses import replace
+
 from app.domain.canonical import digest, readable
 from app.domain.rules import fits
 from app.durable import ledger
@@ -71,15 +73,27 @@ async def read_evidence(tool: Tool, ctx: ToolContext, arguments: dict[str, objec
         return {"error": "precondition_failed", "detail": _name(error), "key": ctx.idempotency_key}
 
 
-async def ask(call: Call, tool: Tool, intent: Intent, evidence: object, changed: str = "") -> None:
+async def ask(call: Call, tool: Tool, intent: Intent, evidence: object) -> None:
+    wait = _approval(call, tool, evidence)
+    if not call.row["guarded"]:
+        wait = replace(wait, rule=await standing_rule(call, intent.arguments))
+    await ledger.hold(call, intent, wait)
+
+
+async def _ask_anew(call: Call, tool: Tool, evidence: object) -> None:
+    """What has changed since it was allowed is for a person to see, whatever rules there are."""
+    shown = readable(call.row["shown"])
+    changed = f" Since it was allowed, {shown} has become {readable(evidence)}."
+    wait = replace(_approval(call, tool, evidence, changed), supersedes=call.row["allowed"])
+    await ledger.hold(call, call.intent(tool), wait)
+
+
+def _approval(call: Call, tool: Tool, evidence: object, changed: str = "") -> Hold:
     question = f"May {call.row['agent']} run {tool.name}?{changed}"
     if call.row["guarded"]:
         question += f" The outcome of an earlier {tool.name} is still unknown."
-    # What has changed since it was allowed is for a person to see, whatever rules there are.
-    rule = None if changed or call.row["guarded"] else await standing_rule(call, intent.arguments)
     seconds = None if tool.expires is None else tool.expires.total_seconds()
-    wait = Hold("waiting", "approval", question, evidence, seconds, rule=rule)
-    await ledger.hold(call, intent, wait)
+    return Hold("waiting", "approval", question, evidence, seconds)
 
 
 async def standing_rule(call: Call, arguments: dict[str, object]) -> str | None:
@@ -94,13 +108,12 @@ async def may_run(call: Call, tool: Tool) -> bool:
     if call.row["approval"] != "always" or call.attempt > 0:
         return True
     evidence = await read_evidence(tool, context_for(call, tool, attempt=0), call.arguments)
-    shown, changed = call.row["shown"], ""
-    if call.row["allowed"] and evidence == shown:
+    if call.row["allowed"] is None:
+        await ask(call, tool, call.intent(tool), evidence)
+        return False
+    if evidence == call.row["shown"]:
         return True
-    if call.row["allowed"]:
-        changed = f" Since it was allowed, {readable(shown)} has become {readable(evidence)}."
-        await ledger.supersede_approval(call)
-    await ask(call, tool, call.intent(tool), evidence, changed)
+    await _ask_anew(call, tool, evidence)
     return False
 
 

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from app.durable.ending import let_go
 from app.durable.enqueue import Legs
-from app.store import runs, waits
-from app.store.db import Connection, Database, Transaction
+from app.store import runs, sessions, waits
+from app.store.db import Connection, Database, Transaction, be_brief
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,8 @@ async def _remind(transaction: Transaction, legs: Legs, wait: str) -> None:
 
 async def _end(transaction: Transaction, legs: Legs, run: str) -> None:
     connection = transaction.connection
-    await runs.lock_work_of(connection, run)
+    await be_brief(connection)
+    await sessions.lock_of(connection, run)
     found = await runs.lock(connection, run)
     # It may have been taken, or have ended, since it was found.
     if found is None or not (found["status"] == "queued" or found["parked"]):

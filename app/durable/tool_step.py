@@ -9,8 +9,8 @@ from app.domain.position import Phase
 from app.domain.replay import End, Verdict, after_crash, writes_intent
 from app.durable import ledger, names, proposal
 from app.durable.attempt import Attempt, finish_unknown
-from app.durable.border import look
-from app.durable.execution import bench
+from app.durable.border import leave_for_another, look
+from app.durable.execution import bench, execution
 from app.durable.ledger import Call
 from app.durable.liveness import is_proved_dead
 from app.tools.declare import Tool
@@ -24,6 +24,8 @@ async def tool_step(run: str, turn: int, index: int) -> dict[str, Any]:
 @DBOS.step(name=names.COMPENSATE)
 async def compensate_step(run: str, leg: int) -> dict[str, Any]:
     """Undoes one call of a run that is being cancelled, and looks what is left."""
+    if bench().registry.agent(execution().facts["agent"]) is None:
+        return {"ended": await leave_for_another(run, leg)}
     place = await ledger.next_compensation()
     if place is not None:
         await carry(run, *place)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from app.durable.ending import followers
 from app.errors import NotFound, RunEnded
 from app.services.context import Caller, Services
-from app.store import runs
+from app.store import children, runs, sessions
 from app.store.db import Connection, Row, Transaction
 
 
@@ -23,7 +23,8 @@ async def cancel(
 ) -> None:
     """Ends the run now if nothing can be acting for it, else as soon as what acts has stopped."""
     async with services.database.transaction() as transaction:
-        if await runs.lock_work_of(transaction.connection, run) is None:
+        await sessions.lock_below(transaction.connection, run)
+        if await sessions.lock_of(transaction.connection, run) is None:
             raise NotFound(f"There is no run {run}.")
         found = await runs.lock(transaction.connection, run)
         if found is None or found["finished"]:
@@ -34,7 +35,7 @@ async def cancel(
 
 
 async def cancel_tree(services: Services, transaction: Transaction, run: str, order: Order) -> None:
-    """The row of the run's session, of its target and of its parent are locked.
+    """The rows of its sessions (see `sessions.lock_below`), its target and its parent are locked.
 
     Told from the top, so that nothing new is started below; ended from the bottom.
     """
@@ -49,8 +50,11 @@ async def cancel_tree(services: Services, transaction: Transaction, run: str, or
 async def cancel_children(
     services: Services, transaction: Transaction, run: str, order: Order
 ) -> None:
-    """Of a run that is being cancelled and whose row is locked."""
-    for child in await runs.children(transaction.connection, run):
+    """Of a run that is being cancelled and whose row is locked: too late for their sessions' rows.
+
+    A run submitted there in this moment may be held behind one that has ended; the janitor looks.
+    """
+    for child in await children.living(transaction.connection, run):
         await cancel_tree(services, transaction, child, order)
 
 
@@ -64,7 +68,7 @@ async def _tell(connection: Connection, run: str, order: Order) -> list[Row]:
             connection, run, compensate=order.compensate, by=order.by, reason=order.reason
         )
     tree = [found]
-    for child in await runs.children(connection, run):
+    for child in await children.living(connection, run):
         tree += await _tell(connection, child, order)
     return tree
 
@@ -84,7 +88,7 @@ async def _end_or_wake(
         for each in await followers(connection, run):
             woken[each["run"]] = each["leg"]
         return
-    if not await runs.children(connection, name):
+    if not await children.has_living(connection, name):
         leg = await runs.wake(connection, name)
         if leg is not None:
             woken[name] = leg

@@ -8,7 +8,7 @@ from app.domain.limits import InvalidLimit, Limits
 from app.errors import FieldError, Invalid, NotFound, NotResumable, RunEnded, TargetBusy
 from app.services.context import Caller, Services
 from app.services.runs import Submitted, replayed
-from app.store import events, idempotency, messages, runs
+from app.store import events, idempotency, messages, runs, sessions
 from app.store.db import Connection
 
 
@@ -16,7 +16,7 @@ async def resume(services: Services, run: str, asked: dict[str, Any], caller: Ca
     """Goes on from where it was; `asked`: limits over those it was stopped by."""
     async with services.database.transaction() as transaction:
         connection = transaction.connection
-        await runs.lock_work_of(connection, run)
+        await sessions.lock_of(connection, run)
         found = await runs.lock(connection, run)
         if found is None:
             raise NotFound(f"There is no run {run}; GET /v1/runs lists them.")
@@ -54,9 +54,11 @@ def _refusal(run: str, verdict: str) -> Exception:
         case "deadline":
             return NotResumable(f"The deadline of run {run} has passed; fork it, without one.")
         case reached:
-            field = {"limit_cost": "cost_usd"}.get(reached, reached.removeprefix("limit_"))
-            problem = FieldError(f"limits.{field}", "is used up; give a higher one")
-            return Invalid("The run would be stopped again at once.", errors=[problem])
+            limit = {"limit_cost": "cost_usd"}.get(reached, reached.removeprefix("limit_"))
+            return NotResumable(
+                f"The limit {limit!r} is used up, its own or that of a run above it; "
+                "give a higher one in `limits`."
+            )
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ _UNFIT = {
 
 async def _branch_off(connection: Connection, branch: Branch, run: str, caller: Caller) -> None:
     source, session = branch.source, new_session_id()
-    await runs.make_work(connection, session, None)
+    await sessions.make(connection, session, None)
     verdict = await runs.fork(
         connection, source, branch.turn, run, session, branch.trace_id, caller.actor
     )

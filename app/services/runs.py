@@ -17,7 +17,7 @@ from app.errors import (
 from app.services.cancels import Order, cancel_tree
 from app.services.context import Caller, Services
 from app.services.webhooks import check_callback
-from app.store import agents, events, idempotency, runs
+from app.store import agents, events, idempotency, runs, sessions
 from app.store.db import Connection, Row, Transaction
 
 
@@ -47,8 +47,6 @@ async def submit(
     services: Services, submission: Submission, caller: Caller, key: str | None, fingerprint: str
 ) -> Submitted:
     """Accepts a run once per key, and at most one active run for each session and target."""
-    if submission.callback is not None:
-        check_callback(services.callbacks, submission.callback)
     run = new_run_id()
     async with services.database.transaction() as transaction:
         connection = transaction.connection
@@ -56,20 +54,22 @@ async def submit(
             first = await idempotency.spend(connection, caller.actor, key, fingerprint, run)
             if first is not None:
                 return replayed(first, fingerprint)
+        if submission.callback is not None:
+            check_callback(services.callbacks, submission.callback)
         agent = await agents.find(connection, submission.agent)
         if agent is None:
             raise AgentNotFound(
                 f"There is no agent {submission.agent!r}; GET /v1/agents lists those there are."
             )
         session = submission.session or new_session_id()
-        await runs.make_work(connection, session, submission.target)
+        await sessions.make(connection, session, submission.target)
         active = await _lock_all(connection, session, submission)
         existing = await _make_way(services, transaction, submission, active, caller)
         if existing is not None:
             if key is not None:
                 await idempotency.point(connection, caller.actor, key, existing)
             return Submitted(existing, existing=True)
-        held = bool(await runs.active(connection, session, submission.target))
+        held = bool(await sessions.active(connection, session, submission.target))
         await _insert(connection, run, session, submission, agent, held=held)
         if not held:
             await services.legs.enqueue(transaction, run, 1)
@@ -82,14 +82,15 @@ async def _lock_all(connection: Connection, session: str, submission: Submission
     target = submission.target
     superseded: list[Row] = []
     if submission.on_busy == "supersede":
-        superseded = await runs.active(connection, session, target)
-    for name in sorted({session, *(run["session"] for run in superseded)}):
-        await runs.lock_session(connection, name)
+        superseded = await sessions.active(connection, session, target)
+    await sessions.lock_session(connection, session)
+    for run in superseded:
+        await sessions.lock_below(connection, run["id"])
     for name in sorted({target, *(run["target"] for run in superseded)} - {None}):
-        await runs.lock_target(connection, name)
+        await sessions.lock_target(connection, name)
     for name in sorted({run["parent"] for run in superseded} - {None}):
         await runs.lock(connection, name)
-    return await runs.active(connection, session, target)
+    return await sessions.active(connection, session, target)
 
 
 def replayed(first: Row, fingerprint: str) -> Submitted:

@@ -24,10 +24,10 @@ async def register(
 
 
 async def find(connection: Connection, name: str) -> Row | None:
-    """Its current version and definition."""
+    """Its name, current version and definition."""
     return await row(
         connection,
-        """select a.version, v.definition from perdure.agents a
+        """select a.name, a.version, v.definition from perdure.agents a
            join perdure.agent_versions v on v.agent = a.name and v.version = a.version
            where a.name = %(name)s""",
         name=name,

@@ -43,7 +43,8 @@ class Outcome:
 class Hold:
     """The wait that a call is to be held by; due or expired after `seconds`, or at `until`.
 
-    `rule`: the standing rule that answers it at once."""
+    `rule`: the standing rule that answers it at once; `supersedes`: the approval that it replaces.
+    """
 
     state: str
     kind: str
@@ -53,6 +54,7 @@ class Hold:
     until: datetime | None = None
     attempt_ended: str | None = None
     rule: str | None = None
+    supersedes: str | None = None
 
 
 async def load(connection: Connection, run: str, turn: int, index: int) -> Row:
@@ -60,7 +62,7 @@ async def load(connection: Connection, run: str, turn: int, index: int) -> Row:
     found = await row(
         connection,
         """select c.*, r.agent, r.agent_version, r.session, r.root, r.status,
-               allowed.id is not null as allowed, allowed.evidence as shown,
+               allowed.id as allowed, allowed.evidence as shown,
                done.turn as done_turn, done.index as done_index, done.result as done_result,
                exists (select from perdure.waits w
                        where w.call = c.id and w.state = 'open') as held,
@@ -127,11 +129,8 @@ async def hold(connection: Connection, at: Place, intent: Intent, hold: Hold) ->
         until=hold.until,
         outcome=hold.attempt_ended,
         rule=hold.rule,
+        supersedes=hold.supersedes,
     )
-
-
-async def supersede_approval(connection: Connection, at: Place) -> str:
-    return await verdict(connection, "supersede_approval", run=at.run, fence=at.fence, call=at.call)
 
 
 async def next_compensation(connection: Connection, run: str, fence: int) -> Row:

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 Connection = psycopg.AsyncConnection[Any]
 Row = dict[str, Any]
 
-SESSION = "-c idle_in_transaction_session_timeout=15s -c lock_timeout={}s"
+SESSION = "-c timezone=UTC -c idle_in_transaction_session_timeout=15s -c lock_timeout={}s"
 
 
 def sqlalchemy_url(url: str) -> str:
@@ -44,6 +44,11 @@ def allow_idle(seconds: float) -> TextClause:
     """For this transaction; 0 takes the limit away."""
     setting = "select set_config('idle_in_transaction_session_timeout', :limit, true)"
     return text(setting).bindparams(limit=f"{int(seconds * 1000)}ms")
+
+
+async def be_brief(connection: Connection) -> None:
+    """In this transaction a lock that is held is not waited for; the next round tries again."""
+    await connection.execute("set local lock_timeout = '50ms'")
 
 
 def calling(function: LiteralString, values: Mapping[str, object]) -> Any:  # noqa: ANN401 - a Query

@@ -6,70 +6,6 @@ from app.domain.canonical import encode
 from app.store.db import Connection, Row, call, row, rows, verdict
 
 
-async def make_work(connection: Connection, session: str, target: str | None) -> None:
-    """The session and the target that a run is about to work on."""
-    await row(
-        connection,
-        "insert into perdure.sessions (id) values (%(id)s) on conflict do nothing returning id",
-        id=session,
-    )
-    if target is not None:
-        await row(
-            connection,
-            """insert into perdure.targets (name) values (%(name)s)
-               on conflict do nothing returning name""",
-            name=target,
-        )
-
-
-async def lock_session(connection: Connection, session: str) -> None:
-    await row(
-        connection,
-        "select id from perdure.sessions where id = %(id)s for no key update",
-        id=session,
-    )
-
-
-async def lock_target(connection: Connection, target: str) -> None:
-    await row(
-        connection,
-        "select name from perdure.targets where name = %(name)s for no key update",
-        name=target,
-    )
-
-
-async def lock_work(connection: Connection, session: str, target: str | None) -> None:
-    """The session's and the target's row: first in the lock order, sessions before targets."""
-    await lock_session(connection, session)
-    if target is not None:
-        await lock_target(connection, target)
-
-
-async def lock_work_of(connection: Connection, run: str) -> Row | None:
-    """Locks what a run works on and its parent, none of which ever changes: {session, target}."""
-    found = await row(
-        connection, "select session, target, parent from perdure.runs where id = %(run)s", run=run
-    )
-    if found is not None:
-        parent = found.pop("parent")
-        await lock_work(connection, **found)
-        if parent is not None:
-            await lock(connection, parent)
-    return found
-
-
-async def active(connection: Connection, session: str, target: str | None) -> list[Row]:
-    """Runs that hold the session or the target, oldest first."""
-    return await rows(
-        connection,
-        """select id, status, session, target, parent from perdure.runs
-           where finished_at is null and (session = %(session)s or target = %(target)s)
-           order by place""",
-        session=session,
-        target=target,
-    )
-
-
 async def insert(connection: Connection, run: dict[str, Any], *, held: bool) -> None:
     await row(
         connection,
@@ -83,45 +19,6 @@ async def insert(connection: Connection, run: dict[str, Any], *, held: bool) -> 
         **run,
         held=held,
     )
-
-
-async def insert_child(connection: Connection, child: dict[str, Any]) -> None:
-    """What it does not say for itself it has from its parent, whose row is locked."""
-    await row(
-        connection,
-        """insert into perdure.runs
-               (id, root, parent, delegated_by, depth, agent, agent_version, session,
-                input, limits, priority, deadline, callback, trace_id)
-           select %(id)s, root, id, %(delegated_by)s, depth + 1, %(agent)s, %(agent_version)s,
-               %(session)s, %(input)s, %(limits)s, priority, deadline, callback, trace_id
-           from perdure.runs where id = %(parent)s returning id""",
-        **child,
-    )
-
-
-async def child_of(connection: Connection, call: str) -> Row | None:
-    """The run that a call has started before: {id, finished, output}."""
-    return await row(
-        connection,
-        """select id, finished_at is not null as finished, output from perdure.runs
-           where delegated_by = %(call)s""",
-        call=call,
-    )
-
-
-async def children(connection: Connection, run: str) -> list[str]:
-    """Those that have not ended, also those that a dead letter has left behind."""
-    found = await rows(
-        connection,
-        """with recursive below as (
-               select * from perdure.runs where parent = %(run)s
-               union all
-               select child.* from below join perdure.runs child on child.parent = below.id
-               where below.status = 'dead_letter')
-           select id from below where finished_at is null order by place""",
-        run=run,
-    )
-    return [each["id"] for each in found]
 
 
 async def take(
@@ -159,11 +56,12 @@ async def look(connection: Connection, run: str) -> Row:
 
 
 async def facts(connection: Connection, run: str) -> Row:
-    """What does not change while a leg runs."""
+    """What a leg needs to know of its run from the start."""
     found = await row(
         connection,
         """select r.id, r.session, r.root, r.agent, r.agent_version, r.limits, r.parent,
-               r.depth, r.status = 'cancelling' as cancelling, r.compensate, v.definition
+               r.depth, r.status = 'cancelling' as cancelling,
+               r.compensate and perdure.has_to_compensate(r.id) as compensate, v.definition
            from perdure.runs r
            join perdure.agent_versions v on v.agent = r.agent and v.version = r.agent_version
            where r.id = %(run)s""",
@@ -204,22 +102,6 @@ async def end(
     )
 
 
-async def child_ended(connection: Connection, run: str, result: object) -> Row:
-    """{run, leg} of the parent that goes on with `result`; no leg where none is waiting."""
-    return await call(
-        connection, "child_ended", run=run, result=None if result is None else encode(result)
-    )
-
-
-async def release_held(connection: Connection, session: str, target: str | None) -> list[Row]:
-    return await rows(
-        connection,
-        "select * from perdure.release_held(%(session)s, %(target)s)",
-        session=session,
-        target=target,
-    )
-
-
 async def priority(connection: Connection, run: str) -> int:
     found = await row(connection, "select priority from perdure.runs where id = %(run)s", run=run)
     return 0 if found is None else int(found["priority"])
@@ -228,7 +110,7 @@ async def priority(connection: Connection, run: str) -> int:
 async def lock(connection: Connection, run: str) -> Row | None:
     return await row(
         connection,
-        """select id, session, target, status, leg, parked, compensate, agent, limits,
+        """select id, session, target, status, parked, compensate, limits,
                finished_at is not null as finished
            from perdure.runs where id = %(run)s for no key update""",
         run=run,

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from typing import Annotated, NoReturn
 
-from pydantic import AwareDatetime, Field
+from pydantic import AfterValidator, AwareDatetime, Field
 
 from app.tools.context import ToolContext
 from app.tools.declare import Tool, Waits, tool
@@ -14,6 +15,13 @@ LONGEST_SLEEP = 366 * 86_400
 
 def _waits(kind: Waits) -> Callable[[Tool], Tool]:
     return lambda declared: replace(declared, waits=kind)
+
+
+def _bound(at: datetime) -> datetime:
+    """What every clock and calendar on the way can hold."""
+    if not 1970 <= at.year <= 9000:
+        raise ValueError("must be a year from 1970 to 9000")
+    return at
 
 
 @_waits("input")
@@ -32,7 +40,7 @@ def sleep_for(seconds: Annotated[float, Field(ge=0, le=LONGEST_SLEEP)]) -> dict[
 
 @_waits("timer")
 @tool(replay="read_only", timeout=None)
-def sleep_until(at: AwareDatetime) -> dict[str, str]:
+def sleep_until(at: Annotated[AwareDatetime, AfterValidator(_bound)]) -> dict[str, str]:
     """Do nothing until a moment, given with its time zone, such as 2030-01-31T12:00:00Z."""
     _only_in_a_run()
 

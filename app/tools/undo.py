@@ -9,6 +9,7 @@ from typing import Any
 
 from app.tools.context import ToolContext
 from app.tools.declare import Tool
+from app.tools.policy import Hook
 from app.tools.signature import Signature
 
 
@@ -40,8 +41,13 @@ def undo_of(tool: Tool) -> Tool | None:
         waits=None,
         result_model=None,
         final=False,
-        is_async=inspect.iscoroutinefunction(hook),
+        is_async=_is_async(hook),
         signature=HookSignature(
             function=hook, model=tool.signature.model, names=(), context=None, input_schema={}
         ),
     )
+
+
+def _is_async(hook: Hook) -> bool:
+    """Also for an object that is called."""
+    return inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(type(hook).__call__)

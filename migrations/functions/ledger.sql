@@ -107,12 +107,13 @@ end $$;
 
 -- Opens the wait that a call is held by. `p_attempt` 0: it has not run; else that attempt ended with `p_outcome`,
 -- or the wait itself is the attempt (`input`, `external`, `timer`, `child`). `p_rule`: a standing rule that
--- answers an approval. 'held', 'ok' if it was done before, 'cancel' where a run that ends may ask nothing more.
+-- answers an approval. `p_supersedes`: the approval that no longer holds, because the world has changed since.
+-- 'held', 'ok' if it was done before, 'cancel' where a run that ends may ask nothing more.
 create or replace function perdure.hold_call(
     p_run text, p_fence bigint, p_call text, p_attempt integer, p_worker text,
     p_arguments json, p_arguments_hash text, p_replay text, p_approval text,
     p_state text, p_kind text, p_question text, p_evidence json, p_seconds double precision,
-    p_until timestamptz, p_outcome text, p_rule text
+    p_outcome text, p_until timestamptz default null, p_rule text default null, p_supersedes text default null
 ) returns text language plpgsql as $$
 declare
     r perdure.runs;
@@ -129,17 +130,21 @@ begin
     end if;
     select * into c from perdure.calls where id = p_call for no key update;
     -- Its own earlier commit may have been answered by a person or the clock meanwhile.
-    if exists (select from perdure.waits where call = p_call
+    if exists (select from perdure.waits where call = p_call and id is distinct from p_supersedes
                and (state = 'open' or (p_kind = 'approval' and kind = 'approval'
                     and state not in ('superseded', 'cancelled'))))
             or (p_attempt > 0 and p_attempt = c.attempts and c.history #>> '{-1,ended_at}' is not null) then
         return 'ok';
     elsif r.status = 'cancelling' and p_state = 'waiting' then
         return 'cancel';
+    elsif p_supersedes is not null then
+        update perdure.waits set state = 'superseded' where id = p_supersedes;
+        types := array['wait.superseded'];
+        data := array[json_build_object('wait', p_supersedes, 'kind', p_kind, 'call', p_call)];
     end if;
     if p_attempt > c.attempts then
-        types := array[perdure.call_event(c, 'started')];
-        data := array[perdure.call_facts(c, p_attempt, p_worker)];
+        types := types || perdure.call_event(c, 'started');
+        data := data || perdure.call_facts(c, p_attempt, p_worker);
     end if;
     if p_state = 'outcome_unknown' then
         types := types || perdure.call_event(c, 'outcome_unknown');
@@ -169,24 +174,4 @@ begin
             rule.author, rule.on_behalf_of, 'rule');
     end if;
     return 'held';
-end $$;
-
--- The world has changed since the approval: what was shown no longer holds, so it is asked anew.
-create or replace function perdure.supersede_approval(p_run text, p_fence bigint, p_call text) returns text language plpgsql as $$
-declare
-    r perdure.runs;
-    w perdure.waits;
-begin
-    select * into r from perdure.runs where id = p_run for no key update;
-    if r.fence <> p_fence then
-        return 'fenced';
-    end if;
-    update perdure.waits set state = 'superseded' where id = (
-        select id from perdure.waits where call = p_call and kind = 'approval' and state = 'resolved'
-        order by resolved_at desc limit 1) returning * into w;
-    if w.id is not null then
-        perform perdure.tell(p_run, array['wait.superseded'], array[json_build_object(
-            'wait', w.id, 'kind', w.kind, 'call', p_call)]);
-    end if;
-    return 'ok';
 end $$;

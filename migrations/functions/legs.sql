@@ -10,6 +10,12 @@ create or replace function perdure.active_seconds(r perdure.runs) returns double
     select r.active_seconds + coalesce(extract(epoch from clock_timestamp() - r.active_since), 0)
 $$;
 
+-- A process of the release before cancels a parked run without waking it: nothing keeps such a run parked.
+create or replace function perdure.must_stay_parked(r perdure.runs) returns boolean language sql stable as $$
+    select r.parked and (r.status = 'waiting'
+        or perdure.has_live_child(r.id) or perdure.has_held_compensation(r.id))
+$$;
+
 -- Begins an execution of a leg, which `p_execution` names. Answers 'taken' with the new fence; 'moved' when the
 -- run is past this leg; 'dead' when this worker has been given up.
 create or replace function perdure.take_run(
@@ -21,7 +27,7 @@ declare
     replayed bigint := 0;
 begin
     select * into r from perdure.runs where id = p_run for no key update;
-    if r.id is null or r.leg <> p_leg or r.held or r.finished_at is not null or r.parked then
+    if r.id is null or r.leg <> p_leg or r.held or r.finished_at is not null or perdure.must_stay_parked(r) then
         verdict := 'moved';
         return;
     end if;
@@ -35,7 +41,7 @@ begin
     end if;
     again := r.legs_started = p_leg;
     update perdure.runs set
-        status = case when status = 'queued' then 'running' else status end,
+        status = case when status = 'queued' then 'running' else status end, parked = false,
         owner = p_worker, execution = p_execution, fence = r.fence + 1, legs_started = p_leg,
         attempt = case when again then r.attempt + 1 else 1 end,
         started_at = coalesce(started_at, now()), active_since = coalesce(active_since, now())

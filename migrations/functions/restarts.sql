@@ -1,8 +1,8 @@
 -- Going on with a run that has ended, and branching off from one.
 
--- Reopens a run that was stopped by a limit, by its model or by us. Verdicts: reopened, missing, active (it has
--- not ended), taken (its parent has its result), unfit, busy; or the limit that still stops it. The caller holds
--- the session's and the target's row, and enqueues `leg` in the same transaction.
+-- Reopens a run that was stopped by a limit, by its model or by us. Verdicts: reopened, active (it has not
+-- ended), taken (its parent has its result), unfit, busy; or the limit that still stops it. The caller holds the
+-- row of the session, of the target and of the parent, and enqueues `leg` in the same transaction.
 create or replace function perdure.reopen_run(p_run text, p_limits jsonb, p_by text, out verdict text, out leg integer)
 language plpgsql as $$
 declare
@@ -10,13 +10,15 @@ declare
 begin
     select * into r from perdure.runs where id = p_run for no key update;
     verdict := case
-        when r.id is null then 'missing'
         when r.finished_at is null then 'active'
-        when r.parent is not null then 'taken'
+        when exists (select from perdure.waits w where w.call = r.delegated_by and w.kind = 'child'
+            and w.state = 'resolved') then 'taken'
         when r.status <> 'dead_letter'
             and not (r.status = 'failed' and (r.reason like 'limit%' or r.reason = 'model_error')) then 'unfit'
         when exists (select from perdure.runs x where x.finished_at is null
             and (x.session = r.session or x.target = r.target)) then 'busy'
+        when perdure.limit_reached(p_run, p_limits) is not null then perdure.limit_reached(p_run, p_limits)
+        when perdure.asks_too_much(p_run, p_limits) then 'limit_calls'
     end;
     if verdict is not null then
         return;
@@ -24,13 +26,6 @@ begin
     update perdure.runs set limits = p_limits, finished_at = null, error = null, reason = null, output = null,
         status = case when compensate then 'cancelling' else 'queued' end, breaches = 0, model_failures = 0
     where id = p_run;
-    verdict := perdure.limit_reached(p_run);
-    if verdict is null and perdure.asks_too_much(p_run) then
-        verdict := 'limit_calls';
-    end if;
-    if verdict is not null then
-        return;
-    end if;
     perform perdure.await_children(p_run);
     -- What the end cut short goes on; what had not begun is asked anew, unless it was allowed already.
     update perdure.calls c set finished_at = null,
@@ -39,7 +34,7 @@ begin
     where run = p_run and turn >= r.turns and state = 'cancelled';
     update perdure.messages set state = 'queued' where run = p_run and state = 'undelivered';
     perform perdure.tell(p_run, array['run.resumed'], array[json_build_object(
-        'reopened', true, 'by', p_by, 'limits', p_limits)]);
+        'reopened', true, 'replayed_steps', 0, 'by', p_by, 'limits', p_limits)]);
     leg := r.leg;
     verdict := 'reopened';
 end $$;
@@ -54,7 +49,7 @@ begin
         wait := perdure.new_id('wait');
         update perdure.calls set state = 'waiting', finished_at = null where id = child.delegated_by;
         insert into perdure.waits (id, run, call, kind, question)
-        values (wait, p_run, child.delegated_by, 'child', format('what %s comes to in %s', child.agent, child.id));
+        values (wait, p_run, child.delegated_by, 'child', format('what run %s comes to', child.id));
         perform perdure.tell(p_run, array['wait.opened'], array[json_build_object(
             'wait', wait, 'kind', 'child', 'call', child.delegated_by, 'tool', 'delegate', 'deadline', null)]);
     end loop;

@@ -24,7 +24,9 @@ create or replace function perdure.calls_made(p_run text) returns bigint languag
 $$;
 
 -- The limit that forbids the run another turn, or null. A run draws on the budgets of all above it.
-create or replace function perdure.limit_reached(p_run text) returns text language plpgsql stable as $$
+-- `p_limits`: what the run's own are about to be.
+create or replace function perdure.limit_reached(p_run text, p_limits jsonb default null) returns text
+language plpgsql stable as $$
 declare
     r perdure.runs;
     reached text;
@@ -32,6 +34,9 @@ declare
 begin
     while above is not null loop
         select * into r from perdure.runs where id = above;
+        if above = p_run then
+            r.limits := coalesce(p_limits, r.limits);
+        end if;
         select case
             when used.turns >= (r.limits ->> 'turns')::integer then 'limit_turns'
             when used.tokens >= (r.limits ->> 'tokens')::bigint then 'limit_tokens'
@@ -46,9 +51,10 @@ begin
 end $$;
 
 -- Whether the calls asked for so far are more than the run, or one above it, may make.
-create or replace function perdure.asks_too_much(p_run text) returns boolean language sql stable as $$
+create or replace function perdure.asks_too_much(p_run text, p_limits jsonb default null) returns boolean
+language sql stable as $$
     with recursive above as (
-        select id, parent, limits from perdure.runs where id = p_run
+        select id, parent, coalesce(p_limits, limits) as limits from perdure.runs where id = p_run
         union all
         select r.id, r.parent, r.limits from perdure.runs r join above on r.id = above.parent
     )
@@ -104,11 +110,18 @@ begin
     return 'call';
 end $$;
 
+-- Whether the call, or the one that it is a copy of, was undone.
+create or replace function perdure.is_undone(c perdure.calls) returns boolean language sql stable as $$
+    select exists (select from perdure.calls undo where undo.state = 'succeeded' and undo.compensates =
+        coalesce('call_' || substr(c.origin, 5) || '_' || c.turn || '_' || c.index, c.id))
+$$;
+
 -- The calls of a turn, with what the model is told of each.
 create or replace function perdure.told_calls(t perdure.turns) returns json language sql stable as $$
     select coalesce(json_agg(json_build_object('provider_id', c.provider_id, 'state', c.state,
-        'result', c.result, 'told_unknown', c.told_unknown) order by c.index), '[]')
-    from perdure.calls c where c.run = t.run and c.turn = t.number
+        'result', c.result, 'told_unknown', c.told_unknown,
+        'undone', (r.compensate or c.origin is not null) and perdure.is_undone(c)) order by c.index), '[]')
+    from perdure.calls c join perdure.runs r on r.id = c.run where c.run = t.run and c.turn = t.number
 $$;
 
 -- Stores the model's answer with the calls it asks for.

@@ -32,6 +32,10 @@ CATALOG: dict[str, LiteralString] = {
 }
 
 
+# For workers of the release before, while both are there.
+KEPT = ("supersede_approval",)
+
+
 def read_catalog(url: str) -> dict[str, list[tuple[Any, ...]]]:
     with psycopg.connect(url) as connection:
         found = {name: connection.execute(query).fetchall() for name, query in CATALOG.items()}
@@ -64,6 +68,7 @@ async def services(upgraded_url: str) -> AsyncIterator[Services]:
 
 def test_an_upgraded_database_is_made_like_a_new_one(upgraded_url: str, database_url: str) -> None:
     upgraded, new = read_catalog(upgraded_url), read_catalog(database_url)
+    upgraded["functions"] = [each for each in upgraded["functions"] if each[0] not in KEPT]
 
     for part in CATALOG:
         assert upgraded[part] == new[part]

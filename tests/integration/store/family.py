@@ -7,7 +7,7 @@ from app.domain.canonical import encode
 from app.domain.ids import call_id, new_run_id, new_session_id
 from app.domain.limits import Limits
 from app.durable.ending import followers
-from app.store import agents, calls, events, runs
+from app.store import agents, calls, children, events, sessions
 from app.store.calls import Hold
 from app.store.db import Row
 from tests.integration.store.stage import Stage, intent
@@ -61,8 +61,8 @@ async def delegate(
     async with stage.connection.transaction():
         verdict = await calls.hold(stage.connection, at, DELEGATE, CHILD)
         if verdict == "held":
-            await runs.make_work(stage.connection, made["session"], None)
-            await runs.insert_child(stage.connection, made)
+            await sessions.make(stage.connection, made["session"], None)
+            await children.insert(stage.connection, made)
             await events.tell(stage.connection, made["id"], "run.queued", held=False)
     return verdict
 
@@ -100,7 +100,7 @@ async def settle(
     """The last transaction of a leg: the verdict, and whom it sets going."""
     result = more.pop("result", RESULT if status == "succeeded" else None)
     async with stage.connection.transaction():
-        work = await runs.lock_work_of(stage.connection, run)
+        work = await sessions.lock_of(stage.connection, run)
         assert work is not None
         verdict = await stage.end(run, fence, status, **more)
         if verdict != "ended":

@@ -7,7 +7,7 @@ from typing import Any
 from app.domain.canonical import canonical_json, digest, encode
 from app.domain.ids import call_id, new_run_id, new_session_id
 from app.domain.limits import Limits
-from app.store import calls, events, runs, turns, waits, workers
+from app.store import calls, events, runs, sessions, turns, waits, workers
 from app.store.calls import Hold, Intent, Outcome, Place
 from app.store.db import Connection, Row, row, rows
 
@@ -37,7 +37,7 @@ class Stage:
         run = str(values.get("id") or new_run_id())
         session = values.get("session") or new_session_id()
         target = values.get("target")
-        await runs.make_work(self.connection, session, target)
+        await sessions.make(self.connection, session, target)
         made = {
             "id": run,
             "agent": values.get("agent", "desk"),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.domain.ids import new_run_id
-from app.store import runs
+from app.store import children, runs
 from app.store.db import rows
 from tests.integration.store.family import (
     RESULT,
@@ -150,7 +150,7 @@ async def test_the_end_of_a_child_told_twice_wakes_its_parent_once(stage: Stage)
     await settle(stage, found.child, await stage.take(found.child))
     told, call = await stage.told(found.id), await stage.call(found.call)
 
-    again = await runs.child_ended(stage.connection, found.child, {"text": "late"})
+    again = await children.ended(stage.connection, found.child, {"text": "late"})
 
     assert again == {"run": None, "leg": None}
     assert (await stage.told(found.id), await stage.call(found.call)) == (told, call)
@@ -159,7 +159,7 @@ async def test_the_end_of_a_child_told_twice_wakes_its_parent_once(stage: Stage)
 async def test_a_child_that_lives_tells_its_parent_nothing(stage: Stage) -> None:
     found = await family(stage)
 
-    assert await runs.child_ended(stage.connection, found.child, RESULT) == {
+    assert await children.ended(stage.connection, found.child, RESULT) == {
         "run": None,
         "leg": None,
     }
@@ -245,8 +245,8 @@ async def test_a_run_that_waits_for_its_child_can_be_looked_at(stage: Stage) -> 
     looked: dict[str, Any] = await runs.look(stage.connection, found.id)
     assert (looked["children"], looked["compensation"]) == (True, None)
     assert [call["held"] for call in looked["calls"]] == [True]
-    assert await runs.children(stage.connection, found.id) == [found.child]
+    assert await children.living(stage.connection, found.id) == [found.child]
 
     await settle(stage, found.child, await stage.take(found.child))
     assert not (await runs.look(stage.connection, found.id))["children"]
-    assert await runs.children(stage.connection, found.id) == []
+    assert await children.living(stage.connection, found.id) == []

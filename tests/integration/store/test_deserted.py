@@ -6,7 +6,7 @@ import pytest_asyncio
 from app.durable.ending import followers
 from app.services import cancels, restarts
 from app.services.context import Caller, Services
-from app.store import calls, runs, workers
+from app.store import calls, children, sessions, workers
 from tests.integration.store.family import (
     RESULT,
     Parent,
@@ -36,7 +36,7 @@ async def die(stage: Stage, run: str) -> None:
     found = await stage.run(run)
     await stage.do("update perdure.runs set breaches = 2 where id = %(run)s", run=run)
     async with stage.connection.transaction():
-        work = await runs.lock_work_of(stage.connection, run)
+        work = await sessions.lock_of(stage.connection, run)
         assert work is not None
         assert await workers.carry_on(stage.connection, run, found["leg"], "broken") is None
         await followers(stage.connection, {**work, "id": run})
@@ -110,7 +110,7 @@ async def test_a_child_that_ended_unheard_is_heard_by_the_resumed_parent(
 async def test_a_cancel_reaches_below_a_dead_letter(stage: Stage, services: Services) -> None:
     root, middle, lower, leaf = await line(stage, 4)
     await die(stage, middle)
-    assert await runs.children(stage.connection, root) == [lower]
+    assert await children.living(stage.connection, root) == [lower]
 
     await cancels.cancel(services, root, ANN, None)
 

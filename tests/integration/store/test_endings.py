@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.domain.ids import new_message_id, new_session_id
-from app.store import messages, runs
+from app.store import messages, sessions
 from tests.integration.store.stage import Stage, intent
 
 
@@ -192,14 +192,14 @@ async def test_the_next_run_is_let_go_when_the_holder_has_ended(stage: Stage, sh
     holder = await stage.submit(**work)
     second = await stage.submit(held=True, **{shared: work[shared]})
     third = await stage.submit(held=True, **{shared: work[shared]})
-    assert await runs.release_held(stage.connection, **work) == []
+    assert await sessions.release_held(stage.connection, **work) == []
 
     await stage.end(holder, None, "cancelled")
 
-    freed = await runs.release_held(stage.connection, **work)
+    freed = await sessions.release_held(stage.connection, **work)
     assert freed == [{"run": second, "leg": 1}]
     assert [(await stage.run(run))["held"] for run in (second, third)] == [False, True]
-    assert await runs.release_held(stage.connection, **work) == []
+    assert await sessions.release_held(stage.connection, **work) == []
 
 
 async def test_a_run_held_by_a_session_and_a_target_waits_for_both(stage: Stage) -> None:
@@ -209,11 +209,11 @@ async def test_a_run_held_by_a_session_and_a_target_waits_for_both(stage: Stage)
     both = await stage.submit(session=session, target=target, held=True)
 
     await stage.end(in_session, None, "cancelled")
-    assert await runs.release_held(stage.connection, session, None) == []
+    assert await sessions.release_held(stage.connection, session, None) == []
 
     await stage.end(on_target, None, "cancelled")
     work = (await stage.run(on_target))["session"]
-    freed = await runs.release_held(stage.connection, work, target)
+    freed = await sessions.release_held(stage.connection, work, target)
     assert [each["run"] for each in freed] == [both]
 
 
@@ -224,4 +224,4 @@ async def test_a_held_run_that_was_cancelled_is_not_let_go(stage: Stage) -> None
     await stage.end(held, None, "cancelled")
     await stage.end(holder, None, "cancelled")
 
-    assert await runs.release_held(stage.connection, session, None) == []
+    assert await sessions.release_held(stage.connection, session, None) == []

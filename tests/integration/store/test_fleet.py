@@ -3,7 +3,7 @@
 import pytest
 
 from app.domain.ids import new_session_id
-from app.store import runs, workers
+from app.store import runs, sessions, workers
 from tests.integration.store.stage import ALLOW, HAPPENED, Stage, intent
 
 
@@ -225,5 +225,5 @@ async def test_a_held_run_without_a_holder_is_found(stage: Stage) -> None:
     assert {"run": held, "session": session, "target": None} in await workers.forgotten(
         stage.connection
     )
-    await runs.release_held(stage.connection, session, None)
+    await sessions.release_held(stage.connection, session, None)
     assert held not in [each["run"] for each in await workers.forgotten(stage.connection)]

@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 
 from app.domain.ids import idempotency_key, new_message_id, new_run_id, new_session_id
-from app.store import calls, messages, runs, turns
+from app.store import calls, messages, runs, sessions, turns
 from app.store.db import Row, rows
 from tests.integration.store.family import family, paid, register
 from tests.integration.store.stage import ALLOW, HAPPENED, PRICE, Stage, intent
@@ -23,7 +23,7 @@ async def branch(stage: Stage, source: str, turn: int) -> tuple[str, str]:
     """The verdict, and the new run."""
     run, session = new_run_id(), new_session_id()
     async with stage.connection.transaction():
-        await runs.make_work(stage.connection, session, None)
+        await sessions.make(stage.connection, session, None)
         verdict = await runs.fork(stage.connection, source, turn, run, session, "f" * 32, "ann")
     return verdict, run
 

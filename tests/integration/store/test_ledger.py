@@ -6,7 +6,7 @@ from psycopg.errors import RaiseException
 from app.store import calls
 from tests.integration.store.stage import ALLOW, ARGUMENTS, Stage, intent
 
-WRITES = ["start", "finish", "hold", "supersede"]
+WRITES = ["start", "finish", "hold"]
 
 
 async def write(stage: Stage, which: str, run: str, fence: int, call: str) -> str:
@@ -16,10 +16,8 @@ async def write(stage: Stage, which: str, run: str, fence: int, call: str) -> st
             return await stage.start(at)
         case "finish":
             return await stage.finish(at)
-        case "hold":
-            return await stage.hold(stage.place(run, fence, call, 0), "approval")
         case _:
-            return await calls.supersede_approval(stage.connection, at)
+            return await stage.hold(stage.place(run, fence, call, 0), "approval")
 
 
 async def test_the_intent_is_recorded_before_the_effect(stage: Stage) -> None:
@@ -210,12 +208,24 @@ async def test_a_superseded_approval_is_asked_anew(stage: Stage) -> None:
     first = await stage.ask(run, fence, call, evidence={"version": 1})
     await stage.resolve(first, ALLOW)
 
-    at = stage.place(run, fence, call)
-    assert await calls.supersede_approval(stage.connection, at) == "ok"
-    second = await stage.ask(run, fence, call, evidence={"version": 2})
+    second = await stage.ask(run, fence, call, evidence={"version": 2}, supersedes=first)
 
     assert second != first
     assert (await stage.wait(first))["state"] == "superseded"
     assert (await stage.call(call))["state"] == "waiting"
     loaded = await calls.load(stage.connection, run, 1, 0)
-    assert (loaded["allowed"], loaded["held"]) == (False, True)
+    assert (loaded["allowed"], loaded["held"]) == (None, True)
+
+
+async def test_superseding_sent_again_leaves_a_later_decision_alone(stage: Stage) -> None:
+    run, fence, call = await stage.calling()
+    first = await stage.ask(run, fence, call, evidence={"version": 1})
+    await stage.resolve(first, ALLOW)
+    second = await stage.ask(run, fence, call, evidence={"version": 2}, supersedes=first)
+    await stage.resolve(second, ALLOW)
+
+    at = stage.place(run, fence, call, 0)
+    assert await stage.hold(at, "approval", supersedes=first) == "ok"
+
+    assert (await stage.wait(second))["state"] == "resolved"
+    assert (await stage.told(run)).count("wait.superseded") == 1

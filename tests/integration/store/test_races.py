@@ -10,7 +10,7 @@ from app.errors import RunEnded
 from app.services import cancels
 from app.services import messages as talk
 from app.services.context import Caller, Services
-from app.store import messages, runs, waits, workers
+from app.store import messages, runs, sessions, waits, workers
 from app.store.db import row, rows
 from tests.integration.store.gating import one_behind_the_other
 from tests.integration.store.stage import ALLOW, DENY, Stage, intent
@@ -219,15 +219,15 @@ async def test_a_run_that_two_holders_let_go_at_once_is_found_by_the_janitor(
     async with stage.connection.transaction(), other.connection.transaction():
         await stage.end(one, None, "cancelled")
         await other.end(two, None, "cancelled")
-        assert await runs.release_held(stage.connection, session, None) == []
+        assert await sessions.release_held(stage.connection, session, None) == []
         assert (
-            await runs.release_held(other.connection, (await other.run(two))["session"], target)
+            await sessions.release_held(other.connection, (await other.run(two))["session"], target)
             == []
         )
 
     forgotten = {each["run"]: each for each in await workers.forgotten(stage.connection)}
     assert both in forgotten
-    freed = await runs.release_held(
+    freed = await sessions.release_held(
         stage.connection, forgotten[both]["session"], forgotten[both]["target"]
     )
     assert [each["run"] for each in freed] == [both]

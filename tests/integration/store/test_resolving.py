@@ -116,7 +116,7 @@ async def test_a_closed_wait_takes_no_answer(stage: Stage, closed: str) -> None:
         await stage.cancel(run, fence)
     else:
         await stage.resolve(wait, ALLOW)
-        await calls.supersede_approval(stage.connection, stage.place(run, fence, call))
+        await stage.ask(run, fence, call, supersedes=wait)
 
     assert (await stage.resolve(wait, ALLOW))["verdict"] == "closed"
     assert (await stage.wait(wait))["state"] == closed

@@ -28,6 +28,7 @@ def submission(**values: Any) -> Submission:
         "priority": 0,
         "deadline": None,
         "metadata": {},
+        "callback": None,
         "trace_id": "0" * 32,
     }
     return Submission(**defaults | values)

@@ -105,7 +105,6 @@ def test_calls_of_a_cancelled_turn(calls: tuple[Phase, ...]) -> None:
 WINDING_UP: list[tuple[str, dict[str, object], Action]] = [
     ("nothing is left", {}, Finish("cancelled")),
     ("a child lives", {"children": True}, Park()),
-    ("something is to be undone", {"compensation": TODO}, Compensate()),
     ("an undo waits for its next attempt", {"compensation": HELD}, Park()),
     (
         "a child lives, something is to be undone",
@@ -114,6 +113,17 @@ WINDING_UP: list[tuple[str, dict[str, object], Action]] = [
     ),
     ("a child lives, an undo waits", {"children": True, "compensation": HELD}, Park()),
 ]
+
+
+@pytest.mark.parametrize(
+    ("draining", "expected"), [(False, Compensate()), (True, HandOff("drain"))]
+)
+def test_an_undo_is_left_to_another_worker_by_one_that_leaves(
+    draining: bool, expected: Action
+) -> None:
+    at = turn("tool_use", DONE)
+    at = replace(at, cancelling=True, compensation=TODO, draining=draining)
+    assert next_action(at) == expected
 
 
 @pytest.mark.parametrize("draining", [False, True])
