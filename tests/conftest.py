@@ -15,6 +15,9 @@ DEPLOYMENTS = pytest.StashKey[list[Deployment]]()
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "case(*ids): the acceptance cases that a test proves")
     config.addinivalue_line("markers", "calm: kills nothing and shares a service with its like")
+    config.addinivalue_line(
+        "markers", "mended: shares a service with its like, each finds whole what others killed"
+    )
     if threading.current_thread() is threading.main_thread():
         # Asked to end, the suite still stops what it has started.
         signal.signal(signal.SIGTERM, signal.default_int_handler)

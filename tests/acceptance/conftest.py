@@ -50,11 +50,23 @@ async def shared_deployment(
         yield deployment
 
 
+@pytest_asyncio.fixture
+async def mended_deployment(shared_deployment: Deployment) -> Deployment:
+    """The module's one service, with all that earlier tests have killed."""
+    if shared_deployment.api is None or shared_deployment.api.exit_code is not None:
+        await shared_deployment.restart_api()
+    if not shared_deployment.workers:
+        await shared_deployment.start_worker()
+    return shared_deployment
+
+
 @pytest.fixture
 def deployment(request: pytest.FixtureRequest) -> Deployment:
-    """A service of the test's own, or the module's one for a test marked `calm`."""
-    is_calm = request.node.get_closest_marker("calm") is not None
-    found = request.getfixturevalue("shared_deployment" if is_calm else "own_deployment")
+    """A service of the test's own, or the module's one for a test marked `calm` or `mended`."""
+    marked = {marker.name for marker in request.node.iter_markers()}
+    shared = {"calm": "shared_deployment", "mended": "mended_deployment"}
+    name = next((shared[marker] for marker in shared if marker in marked), "own_deployment")
+    found = request.getfixturevalue(name)
     assert isinstance(found, Deployment)
     return found
 

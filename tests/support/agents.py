@@ -25,7 +25,17 @@ from tests.support.odd_tools import (
     user_error,
     with_secret,
 )
-from tests.support.saga_tools import book, book_asked, book_for_good, book_once, book_tx
+from tests.support.saga_tools import (
+    book,
+    book_asked,
+    book_for_good,
+    book_once,
+    book_sync,
+    book_too_late,
+    book_tx,
+    book_tx_for_good,
+    book_until_deploy,
+)
 from tests.support.tools import (
     doc_read,
     edit,
@@ -41,6 +51,7 @@ from tests.support.tools import (
     refund_once,
     refund_soon,
 )
+from tests.support.waiting_tools import ask_soon, sign, sign_later, sign_soon, sign_today
 
 TOOLS = [
     *(doc_read, pay_idem, pay_once, pay_once_r, pay_once_own, pay_once_unsure, pay_once_ask),
@@ -49,7 +60,9 @@ TOOLS = [
     *(interpreter_exit, big, big_read, echo, nul, unencodable),
     *(count, count_sync, nap, until_cancelled, with_secret, shout),
     *(ask_user, sleep_for, sleep_until, delegate),
-    *(book, book_once, book_tx, book_for_good, book_asked),
+    *(book, book_once, book_tx, book_asked, book_sync),
+    *(book_for_good, book_tx_for_good, book_too_late, book_until_deploy),
+    *(ask_soon, sign, sign_soon, sign_today, sign_later),
 ]
 MODEL = "claude-sonnet-5"
 INSTRUCTIONS = "You are the desk of the tests."
@@ -59,6 +72,9 @@ desk = Agent(
 )
 saga = Agent(
     name="saga", model=MODEL, instructions=INSTRUCTIONS, tools=TOOLS, on_denial="compensate"
+)
+brief = Agent(
+    name="brief", model=MODEL, instructions=INSTRUCTIONS, tools=TOOLS, limits=Limits(turns=1)
 )
 reader = Agent(name="reader", model=MODEL, instructions=INSTRUCTIONS, tools=[doc_read])
 cautious = Agent(

@@ -114,14 +114,19 @@ class Client:
     async def fork(self, run: str, turn: int, **fields: Any) -> httpx.Response:
         return await self.http.post(f"/v1/runs/{run}/fork", json={"turn": turn} | fields)
 
+    async def children(self, run: str, count: int, within: float = TIMEOUT) -> list[Json]:
+        """The children of a run, in the order of their start, once there are so many."""
+
+        async def probe() -> list[Json] | None:
+            children = (await self.run(run))["children"]
+            return [await self.run(c) for c in children] if len(children) == count else None
+
+        return await eventually(probe, f"{run} has {count} children", within)
+
     async def child(self, run: str, within: float = TIMEOUT) -> Json:
         """The only child of a run."""
-
-        async def probe() -> Json | None:
-            children = (await self.run(run))["children"]
-            return await self.run(children[0]) if len(children) == 1 else None
-
-        return await eventually(probe, f"{run} has a child", within)
+        (child,) = await self.children(run, 1, within)
+        return child
 
     async def send(self, run: str, text: str) -> httpx.Response:
         return await self.http.post(f"/v1/runs/{run}/messages", json={"text": text})
@@ -203,6 +208,18 @@ class Client:
 
     async def deny(self, wait: str, reason: str = "not today") -> Json:
         return _body(await self.resolve(wait, {"decision": "deny", "reason": reason}), 200)
+
+    async def allow_and_rule(self, wait: str, **rule: Any) -> Json:
+        """Allows a call and, by a standing rule, others like it; the rule."""
+        said = {"decision": "allow", "rule": rule}
+        _body(await self.resolve(wait, said), 200)
+        return next(made for made in await self.rules() if made["wait"] == wait)
+
+    async def rules(self) -> list[Json]:
+        return await self._pages("/v1/rules")
+
+    async def revoke(self, rule: str) -> httpx.Response:
+        return await self.http.delete(f"/v1/rules/{rule}")
 
     async def settle(self, call: str, body: Mapping[str, Any]) -> httpx.Response:
         return await self.http.post(f"/v1/calls/{call}/settle", json=body)

@@ -1,13 +1,10 @@
 """Tools that end badly, return odd things, or show how the machinery treats them."""
 
 import asyncio
-import os
 from typing import Any
 
-import httpx
-
 from app import ToolContext, ToolError, tool
-from tests.support.outside import Reply, body_of, effect, post
+from tests.support.outside import Reply, effect, effect_sync, post
 from tests.support.tools import INSERT_NOTE
 
 
@@ -115,9 +112,7 @@ async def count(ctx: ToolContext, name: str) -> Reply:
 @tool(replay="idempotent", timeout=60)
 def count_sync(ctx: ToolContext, name: str) -> Reply:
     """The same from a thread."""
-    details = {"run": ctx.run_id, "attempt": ctx.attempt, "key": ctx.idempotency_key}
-    with httpx.Client(base_url=os.environ["WORLD_URL"], timeout=90) as world:
-        return body_of(world.post("/effect", json={"name": name, "details": details}))
+    return effect_sync(name, ctx)
 
 
 @tool(replay="read_only", timeout=60)

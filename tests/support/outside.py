@@ -33,5 +33,15 @@ async def pay(ref: str, amount: int, key: str | None = None) -> Reply:
 
 async def effect(name: str, ctx: ToolContext | None = None, **details: Any) -> Reply:
     if ctx is not None:
-        details |= {"run": ctx.run_id, "attempt": ctx.attempt, "key": ctx.idempotency_key}
+        details |= _who(ctx)
     return await post("/effect", {"name": name, "details": details})
+
+
+def effect_sync(name: str, ctx: ToolContext) -> Reply:
+    """The same from a thread."""
+    with httpx.Client(base_url=os.environ["WORLD_URL"], timeout=90) as world:
+        return body_of(world.post("/effect", json={"name": name, "details": _who(ctx)}))
+
+
+def _who(ctx: ToolContext) -> Reply:
+    return {"run": ctx.run_id, "attempt": ctx.attempt, "key": ctx.idempotency_key}

@@ -37,6 +37,11 @@ LEDGER_WAITERS = """
     where relation = 'perdure.calls'::regclass and not granted
 """
 
+ROW_WAITERS = """
+    select pid from pg_stat_activity
+    where datname = current_database() and wait_event in ('transactionid', 'tuple')
+"""
+
 
 @contextmanager
 def refused_writes(database_url: str, condition: str = "true") -> Iterator["Refusal"]:
@@ -160,3 +165,13 @@ class LockedLedger:
             return self.observer.execute(LEDGER_WAITERS).fetchone() is not None
 
         await eventually(probe, "somebody waited for the ledger")
+
+
+async def awaited_row(database_url: str) -> None:
+    """Returns once a transaction waits for a row that another one holds."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+
+        async def probe() -> bool:
+            return connection.execute(ROW_WAITERS).fetchone() is not None
+
+        await eventually(probe, "somebody waited for a row")

@@ -1,9 +1,10 @@
 """Tools whose effect can be undone, of every policy that has one."""
 
+import os
 from typing import Any
 
-from app import ToolContext, tool
-from tests.support.outside import Reply, effect
+from app import ToolContext, ToolError, tool
+from tests.support.outside import Reply, effect, effect_sync
 from tests.support.tools import INSERT_NOTE
 
 
@@ -18,6 +19,11 @@ async def _unnote(ctx: ToolContext, args: Reply) -> Reply:
     await ctx.connection.execute(INSERT_NOTE, {"run": ctx.run_id, "text": text})
     await effect(f"unnote-{args['name']}", ctx)
     return {"noted": text}
+
+
+async def _told(ctx: ToolContext, args: Reply) -> Reply:
+    await effect(f"cannot-{args['name']}", ctx)
+    raise ToolError("too late to be undone")
 
 
 async def _cannot(ctx: ToolContext, args: Reply) -> Reply:
@@ -60,5 +66,37 @@ async def book_for_good(ctx: ToolContext, name: str) -> Reply:
 @tool(replay="idempotent", compensate=_unbook_sync, approval="always", timeout=60)
 async def book_asked(ctx: ToolContext, name: str) -> Reply:
     """Book something, with a person's approval."""
+    await effect(f"book-{name}", ctx)
+    return {"booked": name}
+
+
+@tool(replay="transactional", compensate=_cannot, attempts=2, timeout=60)
+async def book_tx_for_good(ctx: ToolContext, name: str) -> Reply:
+    """Write a note that cannot be taken back."""
+    await ctx.connection.execute(INSERT_NOTE, {"run": ctx.run_id, "text": name})
+    return {"booked": name}
+
+
+@tool(replay="idempotent", compensate=_told, timeout=60)
+async def book_too_late(ctx: ToolContext, name: str) -> Reply:
+    """Book something whose cancellation is refused."""
+    await effect(f"book-{name}", ctx)
+    return {"booked": name}
+
+
+@tool(replay="idempotent", compensate=_unbook, timeout=60)
+def book_sync(ctx: ToolContext, name: str) -> Reply:
+    """Book something from a thread, which cannot be stopped."""
+    effect_sync(f"book-{name}", ctx)
+    return {"booked": name}
+
+
+@tool(
+    replay="idempotent",
+    compensate=None if os.environ.get("WITHOUT_HOOK") else _unbook,
+    timeout=60,
+)
+async def book_until_deploy(ctx: ToolContext, name: str) -> Reply:
+    """Book something whose cancellation a deploy may take away."""
     await effect(f"book-{name}", ctx)
     return {"booked": name}

@@ -22,9 +22,19 @@ def use(tool: str, **arguments: object) -> Step:
     return {"calls": [{"tool": tool, "args": arguments}]}
 
 
+def give(*steps: Step, agent: str = "desk", preface: str = "") -> Step:
+    """An answer that gives a child run a task; its model follows `steps`."""
+    return use("delegate", agent=agent, input=script(*steps, preface=preface))
+
+
 def together(*uses: Step) -> Step:
     """An answer that asks for several calls at once."""
     return {"calls": [call for step in uses for call in step["calls"]]}
+
+
+def with_usage(step: Step, **usage: int) -> Step:
+    """The same answer, at the price of these tokens."""
+    return {**step, "usage": usage}
 
 
 def answer(*blocks: Mapping[str, Any], stop_reason: str) -> Step:
