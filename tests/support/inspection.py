@@ -1,5 +1,7 @@
 """Looks into the database behind the service's back."""
 
+from datetime import datetime
+
 import psycopg
 from psycopg import sql
 
@@ -32,6 +34,30 @@ def connections(database_url: str) -> int:
         ).fetchone()
         assert row is not None
         return int(row[0])
+
+
+def clock(database_url: str) -> datetime:
+    """What time the database has."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        (now,) = connection.execute("select clock_timestamp()").fetchone() or (None,)
+        assert isinstance(now, datetime)
+        return now
+
+
+def pass_time(database_url: str, run: str, seconds: float) -> None:
+    """All that the clock will do to a run comes so much nearer."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(
+            """update perdure.waits set deadline = deadline - make_interval(secs => %(seconds)s),
+                   remind_at = remind_at - make_interval(secs => %(seconds)s)
+               where run = %(run)s and state = 'open'""",
+            {"run": run, "seconds": seconds},
+        )
+        connection.execute(
+            """update perdure.runs set deadline = deadline - make_interval(secs => %(seconds)s)
+               where root = %(run)s""",
+            {"run": run, "seconds": seconds},
+        )
 
 
 def dump(database_url: str) -> str:
