@@ -8,11 +8,11 @@ import pytest
 from tests.support.client import Client, Json
 from tests.support.deployment import Deployment
 from tests.support.inspection import clock, pass_time
-from tests.support.polling import eventually
+from tests.support.polling import eventually, in_time
 from tests.support.scripts import Step, give, refuse, say, use
 from tests.support.world import World
 
-AT_MOST_LATE = 1.0
+AT_MOST_LATE = 1.0  # on a machine that has time
 LIFE = 600.0
 
 
@@ -74,7 +74,7 @@ async def test_a_parked_run_ends_at_its_deadline_and_frees_its_session(
     await client.open_wait(run["id"], kinds.get(tool, "timer"))
     nearly_over(deployment, run["id"])
     ended = await too_late(client, run["id"])
-    assert 0 <= seconds_late(ended) < AT_MOST_LATE
+    assert 0 <= seconds_late(ended) < in_time(AT_MOST_LATE)
     await client.succeeded(held["id"])
     (wait,) = await client.waits(run["id"])
     assert wait["state"] == "cancelled"
@@ -96,7 +96,7 @@ async def test_a_run_that_is_queued_behind_another_ends_at_its_deadline(
     third = await client.submit(say("third"), **work)
     nearly_over(deployment, held["id"])
     ended = await too_late(client, held["id"])
-    assert 0 <= seconds_late(ended) < AT_MOST_LATE
+    assert 0 <= seconds_late(ended) < in_time(AT_MOST_LATE)
     assert (await client.run(third["id"]))["status"] == "queued"
     await client.allow((await client.open_wait(holder["id"]))["id"])
     await client.succeeded(holder["id"])
@@ -117,8 +117,8 @@ async def test_a_tree_that_waits_ends_at_its_deadline_from_the_bottom(
     tree = await client.tree(run["id"])
     assert [member["reason"] for member in tree] == ["deadline"] * 3
     assert {member["deadline"] for member in tree} == {root["deadline"]}
-    assert seconds_late(tree[2]) < AT_MOST_LATE
-    assert seconds_late(root) < 2 * AT_MOST_LATE  # each level above takes a leg
+    assert seconds_late(tree[2]) < in_time(AT_MOST_LATE)
+    assert seconds_late(root) < in_time(2 * AT_MOST_LATE)  # each level above takes a leg
     assert world.payments.calls_for("deep") == []
 
 

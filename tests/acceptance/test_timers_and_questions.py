@@ -9,11 +9,12 @@ import pytest
 from tests.support.client import Client, Json
 from tests.support.deployment import Deployment
 from tests.support.inspection import clock
+from tests.support.polling import in_time
 from tests.support.sabotage import held_commit
 from tests.support.scripts import say, together, use
 from tests.support.world import World
 
-AT_MOST_LATE = 1.0
+AT_MOST_LATE = 1.0  # on a machine that has time
 
 
 def seconds_late(wait: Json) -> float:
@@ -69,7 +70,7 @@ async def test_a_timer_goes_off_within_a_second(client: Client) -> None:
     await client.succeeded(run["id"])
     (wait,) = await client.waits(run["id"])
     assert (wait["id"], wait["state"], wait["resolved_via"]) == (shown["id"], "resolved", "clock")
-    assert 0 <= seconds_late(wait) < AT_MOST_LATE
+    assert 0 <= seconds_late(wait) < in_time(AT_MOST_LATE)
 
 
 @pytest.mark.calm
@@ -85,7 +86,7 @@ async def test_two_hundred_timers_that_are_due_at_once_go_off_within_a_second(
     late = [seconds_late(wait) for run in runs for wait in await client.waits(run, kind="timer")]
     assert len(late) == 200
     assert min(late) >= 0
-    assert max(late) < AT_MOST_LATE
+    assert max(late) < in_time(AT_MOST_LATE)
     assert sorted(world.model.steps("<flock> ")) == [0] * 20 + [1] * 20
 
 
@@ -157,7 +158,7 @@ async def test_a_question_that_nobody_answers_expires(
     assert "expired" in str(told["content"])
     (wait,) = await client.waits(run["id"])
     assert (wait["kind"], wait["state"]) == (kind, "expired")
-    assert 0 <= seconds_late(wait) < AT_MOST_LATE
+    assert 0 <= seconds_late(wait) < in_time(AT_MOST_LATE)
     late = await client.resolve(wait["id"], {"text": "x"} if kind == "input" else {"result": {}})
     assert (late.status_code, late.json()["type"]) == (410, "/problems/wait-closed")
     types = await client.event_types(run["id"])

@@ -1,6 +1,7 @@
 """Waiting for a state of another process, which nothing here can be told of."""
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -26,3 +27,8 @@ async def eventually(
                 f"not within {within} s: {what if isinstance(what, str) else what()}"
             )
         await asyncio.sleep(INTERVAL)
+
+
+def in_time(seconds: float) -> float:
+    """So many seconds, or more of them while other programs crowd the machine."""
+    return seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))

@@ -117,11 +117,11 @@ class HeldEvent:
 
     connection: psycopg.Connection
 
-    async def reached(self) -> None:
+    async def reached(self, holding: int = 1) -> None:
         async def probe() -> bool:
-            return bool(self._waiters())
+            return len(self._waiters()) >= holding
 
-        await eventually(probe, "the event was about to be written")
+        await eventually(probe, f"{holding} events were about to be written")
 
     def roll_back(self) -> None:
         """The transaction is lost."""
