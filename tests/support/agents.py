@@ -81,8 +81,8 @@ cautious = Agent(
     name="cautious",
     model=MODEL,
     instructions=INSTRUCTIONS,
-    tools=[pay_idem, refund],
-    approvals={"pay_idem": "always", "refund": "never"},
+    tools=[pay_idem, pay_once, refund],
+    approvals={"pay_idem": "always", "pay_once": "always", "refund": "never"},
 )
 changing = Agent(
     name="changing",

@@ -60,6 +60,12 @@ def pass_time(database_url: str, run: str, seconds: float) -> None:
         )
 
 
+def expire_rule(database_url: str, rule: str) -> None:
+    """The rule's time is over."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("update perdure.rules set expires_at = now() where id = %s", [rule])
+
+
 def dump(database_url: str) -> str:
     """Every row of every table as text."""
     with psycopg.connect(database_url, autocommit=True) as connection:

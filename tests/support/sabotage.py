@@ -14,7 +14,7 @@ REFUSE = """
     create function public.refuse() returns trigger language plpgsql as $$
     begin
         perform nextval('public.refusals');  -- outlives the rollback
-        raise exception 'writes are refused' using errcode = 'insufficient_privilege';
+        raise exception 'writes are refused' using errcode = {};
     end $$;
 """
 REFUSED = "select last_value from public.refusals where is_called"
@@ -44,10 +44,12 @@ ROW_WAITERS = """
 
 
 @contextmanager
-def refused_writes(database_url: str, condition: str = "true") -> Iterator["Refusal"]:
+def refused_writes(
+    database_url: str, condition: str = "true", errcode: str = "insufficient_privilege"
+) -> Iterator["Refusal"]:
     """No row of the ledger that fits `condition` can be written while this is open."""
     with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute(REFUSE)
+        connection.execute(sql.SQL(REFUSE).format(errcode))
         connection.execute(
             sql.SQL(
                 "create trigger refuse before insert or update on perdure.calls "
