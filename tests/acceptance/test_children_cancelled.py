@@ -85,6 +85,7 @@ async def test_kill_while_a_tree_is_cancelling_ends_it_with_what_is_unknown(
     assert world.effects.count(name) == (window == "after")
     types = await client.event_types(run["id"])
     assert (types.count("run.cancelling"), types.count("run.cancelled")) == (1, 1)
+    assert await client.strandings(run["id"]) == []
 
 
 def held_spawn(deployment: Deployment) -> AbstractContextManager[HeldEvent]:

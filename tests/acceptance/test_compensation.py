@@ -1,6 +1,7 @@
 """What succeeded is undone in reverse order, by calls of their own, while its run is cancelled."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.calm
 ASK = use("refund", ref="never")  # it waits for an approval
 
 
-async def parked(client: Client, *steps: Step, **fields: object) -> str:
+async def parked(client: Client, *steps: Step, **fields: Any) -> str:
     """A run that has done its steps, and asks a person."""
     run = await client.submit(*steps, ASK, say("never"), **fields)
     await client.open_wait(run["id"])

@@ -54,6 +54,7 @@ async def assert_undone(
     types = await client.event_types(run)
     assert types[-1] == "run.cancelled"
     assert (types.count("run.cancelling"), types.count("run.cancelled")) == (1, 1)
+    assert await client.strandings(run) == []
 
 
 @pytest.mark.parametrize("window", ["before", "after"])
@@ -101,6 +102,7 @@ async def test_kill_after_the_commit_of_an_undo_repeats_none(
         ended = await client.wait_for(run, "cancelled")
         assert effects(ended) == ["compensated"]
         assert world.effects.count(hook(policy, "committed")) == 1
+        assert await client.strandings(run) == []
         assert (await client.event_types(run)).count("compensation.succeeded") == 1
     written = notes(deployment.database_url, runs["transactional"])
     assert written == ["transactional-committed", "undone transactional-committed"]
@@ -134,6 +136,7 @@ async def test_kill_in_the_commit_of_a_denial_undoes_after_it_or_asks_again(
     assert effects(ended) == ["compensated"]
     assert world.effects.count(f"unbook-{name}") == 1
     assert (await client.event_types(run["id"])).count("run.cancelling") == 1
+    assert await client.strandings(run["id"]) == []
 
 
 async def test_kill_between_the_undos_of_a_tree_repeats_none(

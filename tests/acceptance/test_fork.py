@@ -1,5 +1,7 @@
 """A fork shares the first turns of a run and what came of them, and does nothing of it again."""
 
+from typing import Any
+
 import pytest
 
 from tests.support.client import Client, Json
@@ -12,7 +14,7 @@ TURNS = 4
 OTHER = script(say("another way"))
 
 
-async def source(client: Client, mark: str, **fields: object) -> str:
+async def source(client: Client, mark: str, **fields: Any) -> str:
     """A run of four turns with effects of several kinds."""
     run = await client.submit(
         use("count", name=f"{mark}-a"),
@@ -27,7 +29,7 @@ async def source(client: Client, mark: str, **fields: object) -> str:
     return str(run["id"])
 
 
-async def forked(client: Client, run: str, turn: int, **fields: object) -> Json:
+async def forked(client: Client, run: str, turn: int, **fields: Any) -> Json:
     answer = await client.fork(run, turn, **fields)
     assert answer.status_code == 202, answer.text
     fork: Json = answer.json()

@@ -37,6 +37,7 @@ async def test_kill_right_after_a_fork_was_accepted_carries_it_out(
     gate.open()
     fork = await client.succeeded(answer.json()["id"])
     assert (fork["output"]["text"], fork["turns"]) == ("another way", 2)
+    assert await client.strandings(fork["id"]) == []
     assert (len(world.payments.calls_for(victim)), world.effects.count(victim)) == (1, 1)
 
 
@@ -60,6 +61,7 @@ async def test_kill_of_the_api_in_the_commit_of_a_fork_makes_one_or_none(
     assert again.status_code == (202 if end == "rolled_back" else 200)
     fork = await client.succeeded(again.json()["id"])
     assert [effect["tool"] for effect in fork["effects"]] == ["count"]
+    assert await client.strandings(fork["id"]) == []
     assert (len(world.payments.calls_for(end)), world.effects.count(end)) == (1, 2)
 
 

@@ -26,11 +26,13 @@ async def stopped(client: Client, mark: str) -> str:
     return str(run["id"])
 
 
-def assert_nothing_twice(world: World, mark: str) -> None:
+async def assert_nothing_twice(world: World, client: Client, run: str, mark: str) -> None:
+    await client.succeeded(run)
     assert world.effects.count(f"{mark}-a") == 1
     assert len(world.payments.calls_for(f"{mark}-b")) == 1
     assert set(world.model.steps(f"<{mark}> ")) == {0, 1, 2}
     assert world.model.steps(f"<{mark}> ").count(0) == 1
+    assert await client.strandings(run) == []
 
 
 @pytest.mark.parametrize("victim", ["worker", "everything"])
@@ -45,8 +47,7 @@ async def test_kill_right_after_a_resume_was_accepted_carries_it_out(
     else:
         await deployment.restart()
     gate.open()
-    await client.succeeded(run)
-    assert_nothing_twice(world, victim)
+    await assert_nothing_twice(world, client, run, victim)
     reopened = [e for e in await client.events(run) if e["data"].get("reopened")]
     assert len(reopened) == 1
 
@@ -69,8 +70,7 @@ async def test_kill_of_the_api_in_the_commit_of_a_resume_keeps_it_whole_or_not_a
     if end == "rolled_back":
         assert (await client.run(run))["status"] == "failed"
         assert (await client.resume(run, turns=5)).status_code == 202
-    await client.succeeded(run)
-    assert_nothing_twice(world, end)
+    await assert_nothing_twice(world, client, run, end)
 
 
 @pytest.mark.timeout(300)

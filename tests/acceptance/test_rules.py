@@ -113,7 +113,7 @@ async def test_a_child_has_a_session_of_its_own_for_rules_too(
 
 
 async def test_a_rule_covers_what_is_within_all_its_bounds(world: World, client: Client) -> None:
-    bounds = {"amount": {"min": 5, "max": 50}}
+    bounds: Json = {"amount": {"min": 5, "max": 50}}
     run, _ = await ruling(client, "bounds", "session", **bounds)
     await client.succeeded(run["id"])
     where = {"session": "bounds"}

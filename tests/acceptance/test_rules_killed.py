@@ -23,6 +23,7 @@ async def asking(client: Client, mark: str, tool: str = "refund") -> tuple[str, 
 
 async def assert_asked_once(world: World, client: Client, run: str, mark: str) -> None:
     await client.succeeded(run)
+    assert await client.strandings(run) == []
     keys = [call.key for call in world.payments.calls_for(mark)]
     assert sorted(set(keys), key=str) == [f"{run}/1/0", f"{run}/2/0"]
     assert len(world.payments.rows_for(mark)) == 2

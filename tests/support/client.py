@@ -80,6 +80,11 @@ class Client:
     async def event_types(self, run: str) -> list[str]:
         return [event["type"] for event in await self.events(run)]
 
+    async def strandings(self, run: str) -> list[str]:
+        """Why its legs had to be carried on by others; no crash alone comes to that."""
+        events = await self.events(run)
+        return [str(e["data"]["why"]) for e in events if e["type"] == "run.handed_off"]
+
     async def calls(self, run: str) -> list[Json]:
         return await self._pages(f"/v1/runs/{run}/calls")
 

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from app.llm.scripted import Scripted
-from tests.support.scripts import by_attempt, refuse, say, script, together, use
+from tests.support.scripts import by_attempt, give, refuse, say, script, together, use, with_usage
 from tests.support.world import World
 
 TOOL = {"name": "count", "input_schema": {"type": "object"}}
@@ -37,6 +37,18 @@ async def test_an_answer_asks_for_calls_in_order(world: World) -> None:
     answer = (await ask(world, script(step, say("done"), preface="please: "))).json()
     assert [block["input"] for block in answer["content"]] == [{"name": "a"}, {"name": "b"}]
     assert answer["stop_reason"] == "tool_use"
+
+
+async def test_a_task_for_a_child_holds_a_script_of_its_own(world: World) -> None:
+    (task,) = (await ask(world, script(give(say("below"), preface="x ")))).json()["content"]
+    assert task["input"] == {"agent": "desk", "input": script(say("below"), preface="x ")}
+    (text,) = (await ask(world, task["input"]["input"])).json()["content"]
+    assert text["text"] == "below"
+
+
+async def test_an_answer_may_have_its_price(world: World) -> None:
+    usage = (await ask(world, script(with_usage(say("dear"), input_tokens=7)))).json()["usage"]
+    assert usage["input_tokens"] == 7
 
 
 async def test_a_step_may_differ_by_attempt(world: World) -> None:
