@@ -101,7 +101,7 @@ async def test_nobody_answers_a_timer_over_http(client: Client) -> None:
 
 @pytest.mark.mended
 @pytest.mark.parametrize("how", ["rolled_back", "committed"])
-async def test_kill_of_the_api_in_the_commit_of_an_answer_keeps_it_whole_or_not_at_all(
+async def test_kill_of_the_api_in_the_commit_of_a_persons_words_keeps_them_whole_or_not_at_all(
     world: World, client: Client, deployment: Deployment, how: str
 ) -> None:
     question = f"<{how}> Which colour?"

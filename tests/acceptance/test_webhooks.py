@@ -5,12 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.acceptance.test_children import give
 from tests.support.client import Client, Json
 from tests.support.deployment import Deployment
 from tests.support.polling import eventually
 from tests.support.receiver import Receiver
-from tests.support.scripts import refuse, say, together, use
+from tests.support.scripts import give, refuse, say, together, use
 
 
 @pytest.fixture
