@@ -83,9 +83,7 @@ async def _lock_all(connection: Connection, session: str, submission: Submission
     superseded: list[Row] = []
     if submission.on_busy == "supersede":
         superseded = await sessions.active(connection, session, target)
-    await sessions.lock_session(connection, session)
-    for run in superseded:
-        await sessions.lock_below(connection, run["id"])
+    await sessions.lock_below(connection, *(run["id"] for run in superseded), session=session)
     for name in sorted({target, *(run["target"] for run in superseded)} - {None}):
         await sessions.lock_target(connection, name)
     for name in sorted({run["parent"] for run in superseded} - {None}):

@@ -39,14 +39,16 @@ async def lock_target(connection: Connection, target: str) -> None:
     )
 
 
-async def lock_below(connection: Connection, run: str) -> None:
-    """The sessions of a run and of all below it."""
+async def lock_below(connection: Connection, *above: str, session: str | None = None) -> None:
+    """The sessions of some runs and of all below them, and `session`, in one order for all."""
     await rows(
         connection,
         """select id from perdure.sessions
-           where id in (select session from perdure.tree(%(run)s))
+           where id = %(session)s or id in (
+               select below.session from unnest(%(above)s::text[]) run, perdure.tree(run) below)
            order by id for no key update""",
-        run=run,
+        session=session,
+        above=list(above),
     )
 
 

@@ -8,6 +8,7 @@ from tests.support.world import World
 
 pytestmark = pytest.mark.calm
 
+# After each of them the audit, which reads the model's answers, must find nothing.
 ODD = "a \x00 b \ud800 c"
 
 
