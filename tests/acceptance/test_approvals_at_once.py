@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import httpx
 import pytest
+import pytest_asyncio
 
 from tests.support.client import Client
 from tests.support.deployment import Deployment
@@ -13,14 +14,21 @@ from tests.support.sampling import FULL
 from tests.support.scripts import Step, say, together, use
 from tests.support.world import World
 
-QUICK = 200 if FULL else 40
-LARGE = 50 if FULL else 6
-TAKEOVERS = 50 if FULL else 16
+QUICK = 200 if FULL else 32
+LARGE = 50 if FULL else 5
+TAKEOVERS = 50 if FULL else 12
 AT_ONCE = 8
 KIB = 1024
 LATEST = 0.05
 
 pytestmark = pytest.mark.timeout(900 if FULL else 180)
+
+
+@pytest_asyncio.fixture
+async def deployment(shared_deployment: Deployment) -> Deployment:
+    """One service for all tests; each finds it whole."""
+    await shared_deployment.mend()
+    return shared_deployment
 
 
 @pytest.mark.case("B80")
@@ -82,7 +90,8 @@ async def test_workers_that_race_for_a_parked_run_as_its_decision_arrives_carry_
     gate = world.gate("pay:after")
     deciding = [asyncio.create_task(client.allow(wait)) for wait in waits for _ in range(2)]
     await gate.reached()
-    holder = await holder_of(client, world.payments.calls[0].ref, refs, runs)
+    first = next(paid.ref for paid in world.payments.calls if paid.ref in refs)
+    holder = await holder_of(client, first, refs, runs)
     deployment.kill9(deployment.worker_named(holder))
     decided = await asyncio.gather(*deciding)
     for nth, (run, ref) in enumerate(zip(runs, refs, strict=True)):

@@ -10,7 +10,8 @@ from tests.support.deployment import Deployment
 from tests.support.scripts import answer, say, use
 from tests.support.world import World
 
-SESSIONS = 8
+SESSIONS = 6
+pytestmark = pytest.mark.calm
 SAME_CALL = {
     "type": "tool_use",
     "id": "toolu_same",
@@ -63,7 +64,6 @@ async def assert_serial(world: World, client: Client, session: str) -> None:
 
 
 @pytest.mark.case("B15")
-@pytest.mark.calm
 async def test_what_was_approved_in_one_run_does_nothing_in_later_ones(
     world: World, client: Client
 ) -> None:
@@ -79,7 +79,6 @@ async def test_what_was_approved_in_one_run_does_nothing_in_later_ones(
 
 
 @pytest.mark.case("B15")
-@pytest.mark.calm
 async def test_an_approval_is_for_one_call_and_not_for_the_next_one_like_it(
     world: World, client: Client
 ) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -37,10 +36,20 @@ async def sign(ctx: ToolContext, ref: str) -> Reply:
 hasty = Agent(name="hasty", model="claude-sonnet-5", instructions="Hurry.", tools=[refund, sign])
 
 
-@pytest_asyncio.fixture
-async def own_deployment(cluster: Cluster, tmp_path: Path) -> AsyncIterator[Deployment]:
-    async with deployed(cluster, tmp_path, PERDURE_AGENTS=__name__) as deployment:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_deployment(
+    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Deployment]:
+    logs = tmp_path_factory.mktemp("logs")
+    async with deployed(cluster, logs, PERDURE_AGENTS=__name__) as deployment:
         yield deployment
+
+
+@pytest_asyncio.fixture
+async def deployment(shared_deployment: Deployment) -> Deployment:
+    """One service for all tests; each finds it whole."""
+    await shared_deployment.mend()
+    return shared_deployment
 
 
 async def asked(client: Client, tool: str, ref: str) -> tuple[str, Json]:
@@ -88,10 +97,10 @@ async def test_a_decision_in_time_is_carried_out_although_its_deadline_passes_be
     deployment.kill9()
     decided = await client.allow(question["id"])
     await asyncio.sleep(PASSED)
-    assert world.payments.calls == []
+    assert world.payments.calls_for("a37") == []
     await deployment.start_worker()
     await client.succeeded(run)
-    assert (len(world.payments.calls), len(world.payments.ledger)) == (1, 1)
+    assert len(world.payments.calls_for("a37")) == 1
     assert await client.waits(run) == [decided]
     assert await client.allow(question["id"]) == decided
 

@@ -41,7 +41,7 @@ clerk = Agent(name="clerk", model="claude-sonnet-5", instructions="File it.", to
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def killable(
+async def shared_deployment(
     cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Deployment]:
     logs = tmp_path_factory.mktemp("logs")
@@ -50,13 +50,10 @@ async def killable(
 
 
 @pytest_asyncio.fixture
-async def own_deployment(killable: Deployment) -> Deployment:
+async def deployment(shared_deployment: Deployment) -> Deployment:
     """One service for all kills; each test finds it whole."""
-    if killable.api is None or killable.api.exit_code is not None:
-        await killable.restart_api()
-    if not killable.workers:
-        await killable.start_worker()
-    return killable
+    await shared_deployment.mend()
+    return shared_deployment
 
 
 async def kill_in_commit(deployment: Deployment, commit: HeldEvent, how: str) -> None:

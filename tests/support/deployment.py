@@ -102,6 +102,15 @@ class Deployment:
         self.kill9(worker)
         return await self.start_worker(**env)
 
+    async def mend(self) -> None:
+        """One API process and one worker again, after a test that killed or added some."""
+        if self.api is None or self.api.exit_code is not None:
+            await self.restart_api()
+        for worker in self.workers[1:]:
+            self.kill9(worker)
+        if not self.workers:
+            await self.start_worker()
+
     def kill9_api(self) -> None:
         assert self.api is not None
         self.api.kill9()

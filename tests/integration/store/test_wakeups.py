@@ -29,7 +29,7 @@ from tests.integration.store.stage import (
 )
 from tests.support.sampling import FULL
 
-ROUNDS = 2000 if FULL else 100
+ROUNDS = 2000 if FULL else 80
 BARRIER = 726584
 SIGNED = '{"result":"signed"}'
 
