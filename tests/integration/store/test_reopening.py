@@ -11,12 +11,13 @@ from app.domain.ids import new_message_id, new_session_id
 from app.errors import NotFound, NotResumable, PerdureError, RunEnded, TargetBusy
 from app.services import restarts
 from app.services.context import Caller, Services
-from app.services.runs import Submission, submit
+from app.services.runs import submit
 from app.store import messages
 from app.store.db import rows
 from tests.integration.store.family import family, paid, register, settle
 from tests.integration.store.gating import SESSION, one_behind_the_other
 from tests.integration.store.stage import Stage
+from tests.integration.store.test_submission import submission
 
 ANN = Caller("ann")
 Refusal = TypeVar("Refusal", bound=PerdureError)
@@ -261,7 +262,7 @@ async def test_a_resumed_run_and_a_new_one_do_not_work_on_one_thing(
 ) -> None:
     session = new_session_id()
     run = await stopped(stage, session=session)
-    asked = Submission("desk", "hi", session, None, "queue", {}, 0, None, {}, None, "0" * 32)
+    asked = submission(session=session)
 
     async def go_on() -> None:
         await resume(services, run)
