@@ -12,7 +12,8 @@ begin
     verdict := case
         when r.finished_at is null then 'active'
         when exists (select from perdure.waits w where w.call = r.delegated_by and w.kind = 'child'
-            and w.state = 'resolved') then 'taken'
+            and w.state = 'resolved') or exists (select from perdure.runs parent where parent.id = r.parent
+            and parent.finished_at is not null and parent.status <> 'dead_letter') then 'taken'
         when r.status <> 'dead_letter'
             and not (r.status = 'failed' and (r.reason like 'limit%' or r.reason = 'model_error')) then 'unfit'
         when exists (select from perdure.runs x where x.finished_at is null
