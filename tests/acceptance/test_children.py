@@ -149,14 +149,44 @@ async def test_a_message_to_a_child_is_heard_by_the_child_alone(
     await gate.reached()
     child = await client.child(run["id"])
     assert (await client.send(child["id"], "also mind the hedge")).status_code == 202
+    assert (await client.send(run["id"], "be quick")).status_code == 202
     gate.open()
     await client.succeeded(run["id"])
     heard = [r for r in world.model.requests if "also mind the hedge" in r.texts]
     assert [request.step for request in heard] == [1]
     assert "<speaking> " not in heard[0].transcript
     assert [m["state"] for m in await client.messages(child["id"])] == ["delivered"]
+    urged = [r for r in world.model.requests if "be quick" in r.texts]
+    assert [request.step for request in urged] == [1]
+    assert "<speaking> " in urged[0].transcript
     late = await client.send(child["id"], "too late")
     assert (late.status_code, late.json()["type"]) == (409, "/problems/run-ended")
+
+
+@pytest.mark.calm
+async def test_a_child_may_need_an_approval_before_it_is_started(
+    world: World, client: Client
+) -> None:
+    task = give(use("count", name="approved"), say("counted"))
+    run = await client.submit(task, say("done"), agent="cautious")
+    wait = await client.open_wait(run["id"])
+    assert (await client.run(run["id"]))["children"] == []
+    await client.allow(wait["id"])
+    await client.succeeded(run["id"])
+    assert (await client.child(run["id"]))["status"] == "succeeded"
+    assert world.effects.count("approved") == 1
+
+
+@pytest.mark.calm
+async def test_whoever_waits_for_a_parent_is_told_that_its_child_needs_a_person(
+    client: Client,
+) -> None:
+    body: Json = {"agent": "desk", "input": script(give(use("refund", ref="p"), say("x")))}
+    answer = await client.post_run(body, prefer="wait=60")
+    assert (answer.status_code, answer.json()["status"]) == (202, "waiting")
+    kinds = sorted(wait["kind"] for wait in answer.json()["waiting_for"])
+    assert kinds == ["approval", "child"]
+    await client.cancel(answer.json()["id"])
 
 
 @pytest.mark.calm

@@ -2,13 +2,12 @@
 
 import asyncio
 import os
-from contextlib import AbstractContextManager
 
 import pytest
 
 from tests.support.client import Client, Json
 from tests.support.deployment import Deployment
-from tests.support.sabotage import HeldEvent, awaited_row, held_commit
+from tests.support.sabotage import awaited_row, held_commit
 from tests.support.scripts import give, say, together, use
 from tests.support.world import World
 
@@ -88,11 +87,6 @@ async def test_kill_while_a_tree_is_cancelling_ends_it_with_what_is_unknown(
     assert await client.strandings(run["id"]) == []
 
 
-def held_spawn(deployment: Deployment) -> AbstractContextManager[HeldEvent]:
-    """Holds the commit in which a run waits for its new child."""
-    return held_commit(deployment.database_url, "run.queued")
-
-
 @pytest.mark.calm
 @pytest.mark.case("B57")
 async def test_a_cancel_that_meets_the_start_of_a_child_ends_them_both(
@@ -101,7 +95,7 @@ async def test_a_cancel_that_meets_the_start_of_a_child_ends_them_both(
     model = world.gate("llm:0")
     run = await client.submit(give(use("count", name="spawning"), say("x")), say("never"))
     await model.reached()
-    with held_spawn(deployment) as spawn:
+    with held_commit(deployment.database_url, "run.queued") as spawn:
         model.open()
         await spawn.reached()
         cancel = asyncio.create_task(client.cancel(run["id"]))
@@ -117,15 +111,20 @@ async def test_a_cancel_that_meets_the_start_of_a_child_ends_them_both(
 async def test_no_child_is_started_by_a_run_whose_cancel_comes_first(
     world: World, client: Client, deployment: Deployment
 ) -> None:
+    """The cancel is in its commit while the worker, which does not see it, starts the child."""
+    url = deployment.database_url
     model = world.gate("llm:0")
     run = await client.submit(give(use("count", name="unborn"), say("x")), say("never"))
     await model.reached()
-    with held_commit(deployment.database_url, "run.cancelling") as commit:
-        cancel = asyncio.create_task(client.cancel(run["id"]))
-        await commit.reached()
+    with held_commit(url, "model.completed") as answer, held_commit(url, "run.cancelling") as end:
         model.open()
-        await awaited_row(deployment.database_url)
-        commit.release()
+        await answer.reached()
+        cancel = asyncio.create_task(client.cancel(run["id"]))
+        await awaited_row(url)
+        answer.release()
+        await end.reached()
+        await awaited_row(url)
+        end.release()
         assert (await cancel).status_code == 202
     await assert_all_cancelled(client, run["id"], 1)
     assert world.effects.count("unborn") == 0

@@ -34,9 +34,7 @@ async def kill_in_commit(deployment: Deployment, commit: HeldEvent, victim: str,
     deployment.kill9()
     if victim == "everything":
         deployment.kill9_api()
-    if how == "rolled_back":
-        commit.roll_back()
-    commit.release()
+    commit.end(how)
 
 
 async def start_again(deployment: Deployment, victim: str) -> None:

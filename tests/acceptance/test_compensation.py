@@ -209,6 +209,31 @@ async def test_children_undo_theirs_before_their_parent_does(world: World, clien
     assert seen(world, *names) == names[:2]
 
 
+async def test_a_denial_in_a_child_undoes_what_the_child_did_and_its_parent_goes_on(
+    world: World, client: Client
+) -> None:
+    child = give(use("book", name="denied-child"), use("book_asked", name="x"), agent="saga")
+    run = await client.submit(use("book", name="denied-parent"), child, say("without it"))
+    (wait,) = await client.descendants_waits(run["id"], "approval")
+    await client.deny(wait["id"])
+    parent = await client.succeeded(run["id"])
+    assert (parent["output"]["text"], effects(parent)) == ("without it", ["confirmed"])
+    ended = await client.child(run["id"])
+    assert (ended["status"], effects(ended)) == ("cancelled", ["compensated"])
+
+
+async def test_what_a_client_did_is_undone_with_the_result_it_posted(
+    world: World, client: Client
+) -> None:
+    run = await client.submit(use("book_by_client", name="posted"), ASK, say("never"))
+    wait = await client.open_wait(run["id"], kind="external")
+    assert (await client.resolve(wait["id"], {"result": {"seat": 7}})).status_code == 200
+    await client.open_wait(run["id"])
+    assert effects(await cancelled(client, run["id"])) == ["compensated"]
+    (done,) = world.effects.details("unbook-posted")
+    assert (done["result"], done["undone"]) == ({"seat": 7}, f"{run['id']}/1/0")
+
+
 @pytest.mark.parametrize(
     ("tool", "attempts", "left"),
     [

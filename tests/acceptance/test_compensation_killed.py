@@ -80,9 +80,7 @@ async def kill_in_commit(client: Client, deployment: Deployment, window: str) ->
             assert (await client.compensate(run)).status_code == 202
         await commit.reached(holding=3)
         deployment.kill9()
-        if window == "rolled_back":
-            commit.roll_back()
-        commit.release()
+        commit.end(window)
     await deployment.start_worker()
     return runs
 
@@ -122,9 +120,7 @@ async def test_kill_in_the_commit_of_a_denial_undoes_after_it_or_asks_again(
         await commit.reached()
         deployment.kill9_api()
         deployment.kill9()
-        if end == "rolled_back":
-            commit.roll_back()
-        commit.release()
+        commit.end(end)
         with pytest.raises(httpx.TransportError):
             await denial
     await deployment.restart_api()
@@ -169,6 +165,25 @@ async def test_kill_while_an_undo_waits_for_its_next_attempt_keeps_count(
     assert effects(ended) == ["confirmed"]
     assert world.effects.count("cannot-count") == 2
     assert notes(deployment.database_url, run) == ["count"]
+
+
+async def test_a_worker_that_is_told_to_stop_begins_no_further_undo(
+    world: World, client: Client, deployment: Deployment
+) -> None:
+    gate = world.gate("unbook-last:before")
+    run = await parked(client, use("book_once", name="early"), use("book_once", name="last"))
+    await client.compensate(run)
+    await gate.reached()
+    leaving = asyncio.create_task(deployment.terminate(deployment.worker))
+    await asyncio.sleep(0)  # so that it is no longer counted among the workers
+    await deployment.start_worker()
+    gate.open()
+    assert await leaving == 0
+    ended = await client.wait_for(run, "cancelled")
+    assert effects(ended) == ["compensated"] * 2
+    last, early = await undos(client, run)
+    assert last["worker"] != early["worker"]
+    assert [last["attempts"], early["attempts"]] == [1, 1]
 
 
 async def test_an_undo_whose_hook_a_deploy_took_away_is_told_as_failed(

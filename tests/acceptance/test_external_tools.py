@@ -61,6 +61,26 @@ async def test_what_failed_on_the_clients_side_is_told_as_an_error(
     assert "the pen is dry" in str(told["content"])
 
 
+@pytest.mark.calm
+async def test_what_a_client_is_to_run_may_need_an_approval_first(
+    world: World, client: Client
+) -> None:
+    run = await client.submit(
+        use("sign", document="will"), say("signed"), agent="cautious", preface="<will> "
+    )
+    approval = await client.open_wait(run["id"])
+    early = await client.resolve(approval["id"], {"result": SIGNED})
+    assert early.status_code == 422
+    await client.allow(approval["id"])
+    wait = await client.open_wait(run["id"], kind="external")
+    assert wait["call"] == approval["call"]
+    assert (await client.resolve(wait["id"], {"result": SIGNED})).status_code == 200
+    await client.succeeded(run["id"])
+    states = {each["kind"]: each["state"] for each in await client.waits(run["id"])}
+    assert states == {"approval": "resolved", "external": "resolved"}
+    assert world.model.steps("<will> ") == [0, 1]
+
+
 @pytest.mark.mended
 async def test_kill_between_the_answers_of_two_clients_keeps_the_first(
     world: World, client: Client, deployment: Deployment

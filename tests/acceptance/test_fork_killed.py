@@ -51,9 +51,7 @@ async def test_kill_of_the_api_in_the_commit_of_a_fork_makes_one_or_none(
         answer = asyncio.create_task(client.http.post(path, json=body, headers=key))
         await commit.reached()
         deployment.kill9_api()
-        if end == "rolled_back":
-            commit.roll_back()
-        commit.release()
+        commit.end(end)
         with pytest.raises(httpx.TransportError):
             await answer
     await deployment.restart_api()

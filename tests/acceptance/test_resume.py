@@ -101,6 +101,25 @@ async def test_a_message_that_an_ended_run_had_not_heard_is_heard_after_it_goes_
     assert [m["state"] for m in await client.messages(run["id"])] == ["delivered"]
 
 
+async def test_a_message_that_a_failed_model_call_took_along_is_not_lost(
+    world: World, client: Client
+) -> None:
+    gate = world.gate("taken:before")
+    run = await client.submit(
+        use("count", name="taken"), by_attempt(refuse(400), say("heard")), preface="<taken> "
+    )
+    await gate.reached()
+    await client.send(run["id"], "mind the step")
+    gate.open()
+    await client.wait_for(run["id"], "failed")
+    assert [m["state"] for m in await client.messages(run["id"])] == ["undelivered"]
+    assert (await client.resume(run["id"])).status_code == 202
+    await client.succeeded(run["id"])
+    requests = world.model.about("<taken> ")
+    assert [request.texts.count("mind the step") for request in requests] == [0, 1, 1]
+    assert [m["state"] for m in await client.messages(run["id"])] == ["delivered"]
+
+
 async def test_calls_that_a_limit_kept_from_running_are_asked_about_as_ever(
     world: World, client: Client
 ) -> None:

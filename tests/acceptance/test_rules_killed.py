@@ -56,9 +56,7 @@ async def test_kill_of_the_api_in_the_commit_of_a_rule_makes_it_with_its_approva
         answer = asyncio.create_task(client.resolve(wait, said))
         await commit.reached()
         deployment.kill9_api()
-        if end == "rolled_back":
-            commit.roll_back()
-        commit.release()
+        commit.end(end)
         with pytest.raises(httpx.TransportError):
             await answer
     await deployment.restart_api()
@@ -81,9 +79,7 @@ async def test_kill_in_the_commit_in_which_a_rule_answers_answers_once(
         model.open()
         await commit.reached()
         deployment.kill9()
-        if end == "rolled_back":
-            commit.roll_back()
-        commit.release()
+        commit.end(end)
     await deployment.start_worker()
     await assert_asked_once(world, client, run, mark)
     assert world.model.steps(f"<{mark}> ") == [0, 1, 2]

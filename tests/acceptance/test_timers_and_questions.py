@@ -111,9 +111,7 @@ async def test_kill_of_the_api_in_the_commit_of_a_persons_words_keeps_them_whole
         answer = asyncio.create_task(client.resolve(wait["id"], {"text": "mauve"}))
         await commit.reached()
         deployment.kill9_api()
-        if how == "rolled_back":
-            commit.roll_back()
-        commit.release()
+        commit.end(how)
         with pytest.raises(httpx.TransportError):
             await answer
     await deployment.restart_api()

@@ -28,6 +28,7 @@ from tests.support.odd_tools import (
 from tests.support.saga_tools import (
     book,
     book_asked,
+    book_by_client,
     book_for_good,
     book_once,
     book_sync,
@@ -60,7 +61,7 @@ TOOLS = [
     *(interpreter_exit, big, big_read, echo, nul, unencodable),
     *(count, count_sync, nap, until_cancelled, with_secret, shout),
     *(ask_user, sleep_for, sleep_until, delegate),
-    *(book, book_once, book_tx, book_asked, book_sync),
+    *(book, book_once, book_tx, book_asked, book_sync, book_by_client),
     *(book_for_good, book_tx_for_good, book_too_late, book_until_deploy),
     *(ask_soon, sign, sign_soon, sign_today, sign_later),
 ]
@@ -81,8 +82,11 @@ cautious = Agent(
     name="cautious",
     model=MODEL,
     instructions=INSTRUCTIONS,
-    tools=[pay_idem, pay_once, refund],
-    approvals={"pay_idem": "always", "pay_once": "always", "refund": "never"},
+    tools=[pay_idem, pay_once, refund, sign, delegate],
+    approvals={
+        **dict.fromkeys(("pay_idem", "pay_once", "sign", "delegate"), "always"),
+        "refund": "never",
+    },
 )
 changing = Agent(
     name="changing",

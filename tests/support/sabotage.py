@@ -1,5 +1,6 @@
 """A database that refuses writes, or that stops in the middle of one."""
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,6 +9,9 @@ import psycopg
 from psycopg import sql
 
 from tests.support.polling import eventually
+
+# So that one transaction can be held while another is.
+KEYS = itertools.count(1)
 
 REFUSE = """
     create sequence public.refusals;
@@ -20,17 +24,17 @@ REFUSE = """
 REFUSED = "select last_value from public.refusals where is_called"
 
 HOLD = """
-    create function public.hold() returns trigger language plpgsql as $$
+    create function public.{function}() returns trigger language plpgsql as $$
     begin
-        perform pg_advisory_xact_lock_shared(7065, 7264);
+        perform pg_advisory_xact_lock_shared(7065, {key});
         return new;
     end $$;
 """
-LOCK = "select pg_advisory_lock(7065, 7264)"
-UNLOCK = "select pg_advisory_unlock(7065, 7264)"
+LOCK = "select pg_advisory_lock(7065, %s)"
+UNLOCK = "select pg_advisory_unlock(7065, %s)"
 WAITERS = """
     select pid from pg_locks
-    where locktype = 'advisory' and classid = 7065 and objid = 7264 and not granted
+    where locktype = 'advisory' and classid = 7065 and objid = %s and not granted
 """
 LEDGER_WAITERS = """
     select pid from pg_locks
@@ -79,10 +83,10 @@ class Refusal:
 def held_event(database_url: str, seq: int) -> Iterator["HeldEvent"]:
     """The transaction that writes event `seq` of a run stops inside, until `release`."""
     trigger = sql.SQL(
-        "create trigger hold before insert on perdure.events "
-        "for each row when (new.seq = {}) execute function public.hold()"
+        "create trigger {name} before insert on perdure.events "
+        "for each row when (new.seq = {value}) execute function public.{name}()"
     )
-    with _holding(database_url, trigger.format(seq)) as held:
+    with _holding(database_url, trigger, seq) as held:
         yield held
 
 
@@ -92,25 +96,27 @@ def held_commit(database_url: str, event: str) -> Iterator["HeldEvent"]:
 
     It needs its client no more: let go, it commits although that has been killed."""
     trigger = sql.SQL(
-        "create constraint trigger hold after insert on perdure.events "
+        "create constraint trigger {name} after insert on perdure.events "
         "deferrable initially deferred "
-        "for each row when (new.type = {}) execute function public.hold()"
+        "for each row when (new.type = {value}) execute function public.{name}()"
     )
-    with _holding(database_url, trigger.format(event)) as held:
+    with _holding(database_url, trigger, event) as held:
         yield held
 
 
 @contextmanager
-def _holding(database_url: str, trigger: sql.Composed) -> Iterator["HeldEvent"]:
+def _holding(database_url: str, trigger: sql.SQL, value: str | int) -> Iterator["HeldEvent"]:
+    key = next(KEYS)
+    name = sql.Identifier(f"hold_{key}")
     with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute(HOLD)
-        connection.execute(trigger)
-        connection.execute(LOCK)
+        connection.execute(sql.SQL(HOLD).format(function=name, key=key))
+        connection.execute(trigger.format(name=name, value=value))
+        connection.execute(LOCK, [key])
         try:
-            yield HeldEvent(connection)
+            yield HeldEvent(connection, key)
         finally:
-            connection.execute(UNLOCK)
-            connection.execute("drop function public.hold cascade")
+            connection.execute(UNLOCK, [key])
+            connection.execute(sql.SQL("drop function public.{} cascade").format(name))
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,7 @@ class HeldEvent:
     """A transaction of a process under test that is neither committed nor rolled back."""
 
     connection: psycopg.Connection
+    key: int
 
     async def reached(self, holding: int = 1) -> None:
         async def probe() -> bool:
@@ -132,7 +139,13 @@ class HeldEvent:
 
     def release(self) -> None:
         """What still waits goes on, and commits if it can."""
-        self.connection.execute(UNLOCK)
+        self.connection.execute(UNLOCK, [self.key])
+
+    def end(self, how: str) -> None:
+        """`rolled_back` or `committed`, after its client has been killed."""
+        if how == "rolled_back":
+            self.roll_back()
+        self.release()
 
     def end(self, how: str) -> None:
         """`rolled_back` or `committed`, after its client has been killed."""
@@ -141,7 +154,7 @@ class HeldEvent:
         self.release()
 
     def _waiters(self) -> list[int]:
-        return [pid for (pid,) in self.connection.execute(WAITERS)]
+        return [pid for (pid,) in self.connection.execute(WAITERS, [self.key])]
 
 
 @contextmanager

@@ -85,6 +85,12 @@ async def book_too_late(ctx: ToolContext, name: str) -> Reply:
     return {"booked": name}
 
 
+@tool(external=True, compensate=_unbook)
+async def book_by_client(ctx: ToolContext, name: str) -> Reply:
+    """Have the client book something; its cancellation is ours."""
+    raise AssertionError("a client runs it")
+
+
 @tool(replay="idempotent", compensate=_unbook, timeout=60)
 def book_sync(ctx: ToolContext, name: str) -> Reply:
     """Book something from a thread, which cannot be stopped."""
