@@ -147,12 +147,6 @@ class HeldEvent:
             self.roll_back()
         self.release()
 
-    def end(self, how: str) -> None:
-        """`rolled_back` or `committed`, after its client has been killed."""
-        if how == "rolled_back":
-            self.roll_back()
-        self.release()
-
     def _waiters(self) -> list[int]:
         return [pid for (pid,) in self.connection.execute(WAITERS, [self.key])]
 
