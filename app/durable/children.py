@@ -21,7 +21,7 @@ async def delegate(call: Call, intent: Intent, attempt: int) -> None:
     name = scrub(intent.arguments["agent"])
     before = await bench().store(lambda c: children.of_call(c, call.id))
     if before is not None:
-        await _wait(call, intent, attempt, before["id"], lambda t: _take_result(t, before))
+        await _wait(call, intent, attempt, before["id"], lambda t: _take_result(t, call))
         return
     if execution().facts["depth"] >= DEEPEST:
         detail = f"Runs are nested at most {DEEPEST} deep; do this task yourself."
@@ -81,8 +81,10 @@ async def _start(
     await bench().legs.enqueue(transaction, child, 1)
 
 
-async def _take_result(transaction: Transaction, child: Row) -> None:
-    """Of a child that a dead letter had not waited for to its end."""
+async def _take_result(transaction: Transaction, call: Call) -> None:
+    """Of a child that a dead letter had not waited for to its end, if it has ended."""
+    child = await children.of_call(transaction.connection, call.id)
+    assert child is not None
     output = child["output"]
     result = None if output is None else result_of(child["id"], output)
     parent = await children.ended(transaction.connection, child["id"], result)

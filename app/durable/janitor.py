@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable
 from math import inf
 
 from app.durable.ending import let_go
@@ -79,9 +80,15 @@ class Janitor:
         self.breaches = {leg: self.breaches.get(leg, now) for leg in found}
         for (run, leg), since in self.breaches.items():
             if now - since > PATIENCE:
-                await carry_on(self.database, self.legs, run, leg, found[run, leg])
+                await self._try(run, carry_on(self.database, self.legs, run, leg, found[run, leg]))
         for held in forgotten:
-            await self._release(held)
+            await self._try(held["run"], self._release(held))
+
+    async def _try(self, run: str, mending: Awaitable[None]) -> None:
+        try:
+            await mending
+        except Exception as error:  # noqa: BLE001 - one bad run must not hold up the others
+            log.warning("%s cannot be mended: %s", run, type(error).__name__)
 
     async def _is_elected(self) -> bool:
         connection = self.lease.connection
