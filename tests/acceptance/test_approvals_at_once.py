@@ -64,7 +64,7 @@ async def decide_as_soon_as_asked(
         async with slots:
             run = await client.submit(*steps)
             await client.succeeded(run["id"], within=60)
-            (asked,) = await client.waits(run["id"])
+            (asked,) = await client.waits(run["id"], kind="approval")
             assert asked["state"] == "resolved"
             assert "run.handed_off" not in await client.event_types(run["id"])
 
@@ -101,7 +101,7 @@ async def test_workers_that_race_for_a_parked_run_as_its_decision_arrives_carry_
         call = await client.call(run)
         assert {paid.key for paid in world.payments.calls_for(ref)} == {call["idempotency_key"]}
         assert len(world.payments.calls_for(ref)) <= call["attempts"]
-        assert world.model.steps(ref) == [0, 1]
+        assert world.model.steps(ref) in ([0, 1], [0, 1, 1])  # the kill may meet a model call
 
 
 async def holder_of(client: Client, ref: str, refs: list[str], runs: list[str]) -> str:

@@ -48,7 +48,7 @@ async def test_a_model_that_is_busy_for_ever_is_not_asked_after_a_cancel(
 async def test_an_attempt_that_waits_for_its_time_is_not_made_after_a_cancel(
     world: World, client: Client, deployment: Deployment
 ) -> None:
-    async with announced_questions(deployment.database_url) as questions:
+    async with announced_questions(deployment.database_url, "timer") as questions:
         run = await client.submit(use("flaky", failures=9), say("done"))
         async for _ in questions.next(1, within=20):
             assert (await client.cancel(run["id"])).status_code == 202
@@ -65,7 +65,7 @@ async def test_a_question_what_happened_is_closed_by_a_cancel_and_can_be_settled
     world: World, client: Client, deployment: Deployment
 ) -> None:
     gate = world.gate("pay:after")
-    run = await client.submit(use("pay_once_ask", ref="asked"), say("noted"))
+    run = await client.submit(use("pay_once_ask", ref="settled-later"), say("noted"))
     await gate.reached()
     await deployment.crash()
     wait = await client.open_wait(run["id"], kind="outcome")
@@ -81,7 +81,10 @@ async def test_a_question_what_happened_is_closed_by_a_cancel_and_can_be_settled
     assert (await client.settle(call["id"], happened)).status_code == 200
     settled = await client.call(run["id"])
     assert (settled["state"], settled["result"]) == ("succeeded", {"receipt": "r-1"})
-    assert (len(world.payments.calls_for("asked")), world.model.steps("asked")) == (1, [0])
+    assert (len(world.payments.calls_for("settled-later")), world.model.steps("settled-later")) == (
+        1,
+        [0],
+    )
 
 
 @pytest.mark.parametrize("how", ["rolled_back", "committed"])

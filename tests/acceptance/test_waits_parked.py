@@ -73,7 +73,7 @@ async def test_a_run_parked_by_a_worker_that_has_left_goes_on_with_another(
     world: World, client: Client, deployment: Deployment
 ) -> None:
     leaver = deployment.worker
-    run = await client.submit(use("refund", ref="b17"), say("refunded"))
+    run = await client.submit(use("refund", ref="moves"), say("refunded"))
     wait = await client.open_wait(run["id"])
     other = await deployment.start_worker()
     assert await deployment.terminate(leaver) == 0
@@ -82,8 +82,8 @@ async def test_a_run_parked_by_a_worker_that_has_left_goes_on_with_another(
     assert [asked["id"] for asked in await client.waits(run["id"])] == [wait["id"]]
     call = await client.call(run["id"])
     assert deployment.worker_named(call["worker"]) is other
-    assert (call["attempts"], len(world.payments.calls_for("b17"))) == (1, 1)
-    assert world.model.steps("b17") == [0, 1]
+    assert (call["attempts"], len(world.payments.calls_for("moves"))) == (1, 1)
+    assert world.model.steps("moves") == [0, 1]
 
 
 @pytest.mark.case("A42", "A26")
@@ -91,7 +91,7 @@ async def test_messages_to_a_parked_run_are_heard_once_and_in_order_after_a_cras
     world: World, client: Client, deployment: Deployment
 ) -> None:
     said = [f"thing number {n}." for n in range(5)]
-    run = await client.submit(use("refund", ref="a42"), use("count", name="n"), say("done"))
+    run = await client.submit(use("refund", ref="hears"), use("count", name="n"), say("done"))
     wait = await client.open_wait(run["id"])
     for text in said[:3]:
         assert (await client.send(run["id"], text)).status_code == 202
@@ -107,9 +107,9 @@ async def test_messages_to_a_parked_run_are_heard_once_and_in_order_after_a_cras
     await client.succeeded(run["id"])
     heard = [
         [text for spoken in request.texts for text in said if text in spoken]
-        for request in world.model.about("a42")
+        for request in world.model.about("hears")
     ]
-    assert world.model.steps("a42") == [0, 1, 1, 2]
+    assert world.model.steps("hears") == [0, 1, 1, 2]
     assert heard == [[], said, said, said]
     assert {(m["state"], m["turn"]) for m in await client.messages(run["id"])} == {("delivered", 2)}
-    assert len(world.payments.calls_for("a42")) == 1
+    assert len(world.payments.calls_for("hears")) == 1

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import psycopg
+from psycopg import sql
 
 ANNOUNCE = """
     create function public.announce() returns trigger language plpgsql as $$
@@ -12,16 +13,22 @@ ANNOUNCE = """
         perform pg_notify('questions', new.run || ' ' || new.id);
         return new;
     end $$;
-    create trigger announce after insert on perdure.waits
-        for each row execute function public.announce();
     listen questions;
 """
+TRIGGER = sql.SQL(
+    "create trigger announce after insert on perdure.waits "
+    "for each row when (new.kind = {}) execute function public.announce()"
+)
 
 
 @asynccontextmanager
-async def announced_questions(database_url: str) -> AsyncIterator["Questions"]:
+async def announced_questions(
+    database_url: str, kind: str = "approval"
+) -> AsyncIterator["Questions"]:
+    """Waits of this kind, while it is open."""
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
         await connection.execute(ANNOUNCE)
+        await connection.execute(TRIGGER.format(kind))
         try:
             yield Questions(connection)
         finally:

@@ -38,6 +38,7 @@ class World:
             loop="asyncio",
             lifespan="off",
             log_level="critical",
+            timeout_keep_alive=75,  # never shorter than a client's patience
             timeout_graceful_shutdown=1,
         )
         self._server = uvicorn.Server(config)
