@@ -174,7 +174,7 @@ async def test_a_run_is_under_the_trace_of_its_submitter(client: Client) -> None
 async def test_what_there_is_can_be_listed(client: Client) -> None:
     agents = (await client.http.get("/v1/agents")).json()["data"]
     assert {"desk", "reader", "cautious"} <= {agent["name"] for agent in agents}
-    tools = (await client.http.get("/v1/tools")).json()["data"]
+    tools = (await client.http.get("/v1/tools", params={"limit": 200})).json()["data"]
     policies = {t["name"]: t["replay"] for t in tools if t["agent"] == "desk"}
     assert policies["doc_read"] == "read_only"
     assert policies["pay_idem"] == "idempotent"
