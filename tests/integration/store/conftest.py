@@ -76,7 +76,7 @@ async def crowd(database_url: str) -> AsyncIterator[Services]:
 
 @asynccontextmanager
 async def serving(url: str, connections: int) -> AsyncIterator[Services]:
-    async with Database(url, size=connections, patience=30) as database:
+    async with Database(url, size=connections, patience=30, lock_seconds=60) as database:
         legs = Legs(url)
         yield Services(database, legs, Notifier(database))
         legs.close()
