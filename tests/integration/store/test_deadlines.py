@@ -10,6 +10,7 @@ from app.durable.sweep import LATE, sweep
 from app.services.context import Services
 from app.store import runs
 from app.store.audit import audit
+from app.store.db import Connection
 from tests.integration.store.breaches import hold_lease
 from tests.integration.store.family import family, register, settle
 from tests.integration.store.gating import one_behind_the_other
@@ -31,6 +32,10 @@ async def be_late(stage: Stage, *members: str) -> None:
            where id = any(%(members)s)""",
         members=list(members),
     )
+
+
+async def be_patient(_: Connection) -> None:
+    """A sweep that stays behind a lock, which it else leaves to its next round."""
 
 
 async def swept(stage: Stage, services: Services) -> None:
@@ -168,8 +173,9 @@ async def test_a_late_parent_waits_for_a_child_under_way(alone: Stage, crowd: Se
 
 @pytest.mark.parametrize("order", ["taken first", "swept first"])
 async def test_a_late_run_is_taken_or_ended_and_never_both(
-    alone: Stage, crowd: Services, order: str
+    alone: Stage, crowd: Services, order: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("app.durable.sweep.be_brief", be_patient)
     run = await queued(alone)
     await be_late(alone, run)
 

@@ -1,0 +1,25 @@
+-- What workers know of each other, and of the providers they share; what is found when it is to be removed.
+
+-- `queue_key`: whose share of the workers it takes. `losses`: how often its worker died in its hands since it last
+-- got anywhere; see take_over.
+alter table perdure.runs add column queue_key text not null default 'local',
+                         add column losses integer not null default 0;
+create index runs_queued on perdure.runs (queue_key) where status = 'queued';
+create index runs_ended on perdure.runs (finished_at) where finished_at is not null;
+
+-- `leaving`: it was told to stop, so what it leaves behind is no loss. `isolated`: it serves only runs that
+-- workers have died of.
+alter table perdure.workers add column leaving boolean not null default false,
+                            add column isolated boolean not null default false;
+
+-- What all workers know of a model provider: `not_before` is what it told; `next_at` and `spacing` (seconds) spread
+-- the calls after it has told so, as of `throttled_at`.
+create table perdure.providers (
+    name text primary key,
+    not_before timestamptz,
+    next_at timestamptz,
+    spacing double precision not null default 0 check (spacing >= 0),
+    throttled_at timestamptz
+);
+
+create index idempotency_by_run on perdure.idempotency (run);
