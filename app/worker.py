@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from types import FrameType
 
@@ -18,6 +18,7 @@ from app.durable import runtime
 from app.durable.duties import Duties
 from app.durable.enqueue import Legs
 from app.durable.execution import Bench, installed
+from app.durable.isolation import Isolation, be_the_first_to_go
 from app.durable.lease import Lease
 from app.durable.liveness import own_identity
 from app.errors import ConfigurationError
@@ -38,31 +39,51 @@ CONNECTIONS = 10
 # A step that finds no connection asks again; this only says how soon.
 PATIENCE_SECONDS = 5.0
 STOPPING_SECONDS = 1.0
+# An isolated process is there for this long after its last run.
+IDLE_SECONDS = 10.0
+LOOK_SECONDS = 0.5
 LONGEST_START_SECONDS = 60.0
 
 
-def serve(settings: Settings) -> None:
-    """Until SIGTERM or SIGINT, which hand over what is under way; a second one exits at once."""
+def serve(settings: Settings, *, isolated: bool = False) -> None:
+    """Until SIGTERM or SIGINT, which hand over what is under way; a second one exits at once.
+
+    `isolated`: carries out only what workers have died of, and ends when there is no more.
+    """
     stop = _await_signal()
     runtime.prepare()
     registry = load(",".join(settings.agents))
     url = settings.database_url.get_secret_value()
     asyncio.run(_introduce(url, registry, allow_unsafe=settings.allow_unsafe_database))
     bench = _bench(settings, url, registry)
-    with installed(bench), _webhooks(settings, url):
-        duties = Duties(bench, _lease(bench, settings, url), url, lambda: _abandon(bench))
+    lease = _lease(bench, settings, url, isolated=isolated)
+    isolation = None if isolated else Isolation()
+    duties = Duties(bench, lease, url, lambda: _abandon(bench), isolation)
+    with installed(bench), nullcontext() if isolated else _webhooks(settings, url):
         duties.start()
         runtime.configure(url, bench.worker)
-        runtime.launch(settings.worker_concurrency)
-        log.info("worker %s is ready", bench.worker)
-        stop.wait()
+        if isolation is None:
+            be_the_first_to_go()
+            runtime.launch_isolated()
+            _stay_while_needed(bench, stop)
+        else:
+            runtime.launch(settings.worker_concurrency)
+            log.info("worker %s is ready", bench.worker)
+            stop.wait()
         log.info("worker %s hands over its runs", bench.worker)
         bench.draining.set()
+        duties.leave()
         runtime.leave(settings.grace_seconds)
         duties.end()
     # Bodies that outlived the grace time end with the process; threads cannot be stopped otherwise.
     logging.shutdown()
     os._exit(0)
+
+
+def _stay_while_needed(bench: Bench, stop: threading.Event) -> None:
+    idle = 0.0
+    while idle < IDLE_SECONDS and not stop.wait(LOOK_SECONDS):
+        idle = 0.0 if bench.active else idle + LOOK_SECONDS
 
 
 def migrate(settings: Settings) -> None:
@@ -128,7 +149,7 @@ def _webhooks(settings: Settings, url: str) -> Iterator[None]:
         courier.end()
 
 
-def _lease(bench: Bench, settings: Settings, url: str) -> Lease:
+def _lease(bench: Bench, settings: Settings, url: str, *, isolated: bool) -> Lease:
     return Lease(
         url=url,
         worker=bench.worker,
@@ -137,6 +158,7 @@ def _lease(bench: Bench, settings: Settings, url: str) -> Lease:
         agents=sorted(bench.registry.agents),
         seconds=settings.lease_seconds,
         held=bench.lease_held,
+        isolated=isolated,
     )
 
 

@@ -21,6 +21,10 @@ Lifeline = Annotated[
     int | None, typer.Option(hidden=True, help="Stop when this descriptor is closed.")
 ]
 
+Isolated = Annotated[
+    bool, typer.Option("--isolated", hidden=True, help="Serve runs that workers have died of.")
+]
+
 
 class Part(StrEnum):
     """What `perdure dev` stands in for, where the real one is not there."""
@@ -64,12 +68,12 @@ def run_api(lifeline: Lifeline = None) -> None:
 
 
 @application.command("worker")
-def run_worker(lifeline: Lifeline = None) -> None:
+def run_worker(lifeline: Lifeline = None, isolated: Isolated = False) -> None:
     """Carry out runs."""
     settings = _prepare(lifeline)
     from app.worker import serve
 
-    serve(settings)
+    serve(settings, isolated=isolated)
 
 
 @application.command("migrate")

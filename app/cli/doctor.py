@@ -90,7 +90,8 @@ async def _examine_database(connection: Connection, settings: Settings) -> Findi
 
 async def _examine_workers(connection: Connection) -> Finding:
     live = await row(
-        connection, "select count(*) as number from perdure.workers where dead_at is null"
+        connection,
+        "select count(*) as number from perdure.workers where dead_at is null and not isolated",
     )
     number = live["number"] if live else 0
     if not number:

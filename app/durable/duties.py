@@ -8,9 +8,11 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from app.durable.execution import Bench
+from app.durable.isolation import Isolation
 from app.durable.janitor import Janitor, carry_on, take_leg
 from app.durable.lease import GivenUp, Lease
 from app.durable.sweep import sweep
@@ -23,18 +25,27 @@ LOOK = 0.2
 MEND = 1.0
 SWEEP = 0.2
 WATCH = 0.5
+ISOLATE = 0.5
 # A leg is DBOS's to run for this long before a worker that does not run it gives it back.
 PICK_UP = 10.0
 
 
 class Duties:
+    """`isolation`: None in an isolated process, which sees to nothing but its own legs."""
+
     def __init__(
-        self, bench: Bench, lease: Lease, url: str, on_given_up: Callable[[], None]
+        self,
+        bench: Bench,
+        lease: Lease,
+        url: str,
+        on_given_up: Callable[[], None],
+        isolation: Isolation | None,
     ) -> None:
         self.bench = bench
         self.lease = lease
         self.url = url
         self.on_given_up = on_given_up
+        self.isolation = isolation
         self.idle: dict[str, float] = {}
         self.given_back: Counter[str] = Counter()
         self.failed: BaseException | None = None
@@ -51,16 +62,30 @@ class Duties:
                 raise self.failed
         self.started = True
 
+    def leave(self) -> None:
+        """Says that it was told to stop, so that what it leaves behind is nobody's fault."""
+        if self.isolation is not None:
+            self.isolation.leave()
+        self._tell(self._say_that_it_leaves())
+
     def end(self) -> None:
         """Gives the lease back; one that leaves legs behind stays, to be found dead."""
         self.leaving = True
-        ending = asyncio.run_coroutine_threadsafe(self._leave(), self._loop)
-        try:
-            ending.result(timeout=2.0)
-        except Exception as error:  # noqa: BLE001 - the others find out by themselves
-            log.warning("the lease could not be given back: %s", type(error).__name__)
+        if self.isolation is not None:
+            self.isolation.end()
+        self._tell(self._give_lease_back())
 
-    async def _leave(self) -> None:
+    def _tell(self, telling: Coroutine[Any, Any, None]) -> None:
+        try:
+            asyncio.run_coroutine_threadsafe(telling, self._loop).result(timeout=2.0)
+        except Exception as error:  # noqa: BLE001 - the others find out by themselves
+            log.warning("the others cannot be told of the end: %s", type(error).__name__)
+
+    async def _say_that_it_leaves(self) -> None:
+        if self.lease.connection is not None:
+            await workers.leave(self.lease.connection, self.bench.worker)
+
+    async def _give_lease_back(self) -> None:
         if self.lease.connection is not None and not self.bench.active:
             await workers.give_up(self.lease.connection, self.bench.worker, "exited")
 
@@ -78,19 +103,28 @@ class Duties:
 
     async def _run(self) -> None:
         async with Database(self.url, size=3, patience=2.0) as database:
-            janitor = Janitor(self.lease, database, self.bench.legs)
             keep = asyncio.ensure_future(self.lease.keep())
-            loops = [
-                asyncio.ensure_future(self._each(LOOK, janitor.look)),
-                asyncio.ensure_future(self._each(MEND, janitor.mend)),
-                asyncio.ensure_future(self._each(SWEEP, lambda: sweep(database, self.bench.legs))),
-                asyncio.ensure_future(self._each(WATCH, lambda: self._watch(database))),
-            ]
+            loops = [asyncio.ensure_future(self._each(*duty)) for duty in self._duties(database)]
             try:
                 await keep
             finally:
                 for loop in loops:
                     loop.cancel()
+
+    def _duties(self, database: Database) -> list[tuple[float, Callable[[], Awaitable[None]]]]:
+        """With the seconds between two rounds of each."""
+        own = (WATCH, lambda: self._watch(database))
+        if self.isolation is None:
+            return [own]
+        isolation = self.isolation
+        janitor = Janitor(self.lease, database, self.bench.legs)
+        return [
+            own,
+            (LOOK, janitor.look),
+            (MEND, janitor.mend),
+            (SWEEP, lambda: sweep(database, self.bench.legs)),
+            (ISOLATE, lambda: isolation.look(database)),
+        ]
 
     async def _each(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -113,12 +147,12 @@ class Duties:
                 if fence != body.fence or (cancelling and not body.undoes):
                     body.cancel()
             await self._give_back(
-                database, set(await workers.pending_legs(connection, self.bench.worker))
+                database, await workers.pending_legs(connection, self.bench.worker)
             )
 
-    async def _give_back(self, database: Database, pending: set[str]) -> None:
+    async def _give_back(self, database: Database, pending: dict[str, str]) -> None:
         now = time.monotonic()
-        idle = pending - set(self.bench.active)
+        idle = set(pending) - set(self.bench.active)
         self.idle = {leg: self.idle.get(leg, now) for leg in idle}
         self.given_back = Counter({leg: self.given_back[leg] for leg in pending})
         for leg in [leg for leg, since in self.idle.items() if now - since > PICK_UP]:
@@ -129,4 +163,6 @@ class Duties:
                 await carry_on(database, self.bench.legs, run, int(number), "its leg does not run")
                 continue
             async with database.connection() as connection:
-                await take_leg(connection, self.bench.legs, leg, self.bench.worker)
+                await take_leg(
+                    database, connection, self.bench.legs, leg, self.bench.worker, pending[leg]
+                )

@@ -8,6 +8,9 @@ from app.durable.serializer import JournalSerializer
 from app.store import runs
 from app.store.db import Transaction, sqlalchemy_url
 
+# Between the death of a worker and the next try of what it may have died of.
+SUSPECTS_PAUSE = 1.0
+
 
 class Legs:
     def __init__(self, url: str) -> None:
@@ -24,6 +27,7 @@ class Legs:
         self, transaction: Transaction, run: str, leg: int, *, pause: float = 0.0
     ) -> None:
         """After `pause` seconds. A leg that exists already is an error: a lost wake-up, else."""
+        place = await runs.place(transaction.connection, run)
         options: EnqueueOptions = {
             "queue_name": names.QUEUE,
             "workflow_name": names.LEG,
@@ -32,18 +36,20 @@ class Legs:
             "app_version": names.APPLICATION_VERSION,
         }
         # DBOS takes no 0; without a priority a leg goes before all that have one.
-        priority = await runs.priority(transaction.connection, run)
-        if priority:
-            options["priority"] = priority
+        if place["priority"]:
+            options["priority"] = place["priority"]
+        if place["suspect"]:
+            options["queue_name"] = names.SUSPECTS
+            pause = max(pause, SUSPECTS_PAUSE)
         if pause:
             options["delay_seconds"] = pause
         await transaction.sqlalchemy.run_sync(
             lambda connection: self._client.enqueue_in_transaction(connection, options, run, leg)
         )
 
-    def resume(self, run: str, leg: int) -> None:
+    def resume(self, workflow: str, queue: str) -> None:
         """Blocks. Hands a pending leg back to the queue, whoever had it."""
-        self._client.resume_workflow(leg_id(run, leg), queue_name=names.QUEUE)
+        self._client.resume_workflow(workflow, queue_name=queue)
 
     def drop(self, workflow: str) -> None:
         """Blocks. Ends a pending leg that its run has left behind."""

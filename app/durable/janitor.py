@@ -19,6 +19,7 @@ GRACE = 10.0
 PATIENCE = 5.0
 # An answer that took longer than this is no news.
 STALE = 1.0
+DEADLY = "workers died while they carried it out"
 
 
 class Janitor:
@@ -51,16 +52,16 @@ class Janitor:
             for worker in silent:
                 await self._judge(connection, worker)
             for leg in await workers.legs_of_the_dead(connection):
-                await self._take(connection, leg["workflow"], leg["worker"])
+                await self._take(connection, leg)
 
-    async def _take(self, connection: Connection, workflow: str, worker: str) -> None:
+    async def _take(self, connection: Connection, leg: Row) -> None:
         # DBOS resumes whatever it is told to: a janitor that has been replaced must not tell it.
         if not await self._still_elected(connection):
             return
         try:
-            await take_leg(connection, self.legs, workflow, worker)
+            await take_leg(self.database, connection, self.legs, **leg)
         except Exception as error:  # noqa: BLE001 - one bad leg must not hold up the others
-            log.warning("%s cannot be taken over: %s", workflow, type(error).__name__)
+            log.warning("%s cannot be taken over: %s", leg["workflow"], type(error).__name__)
 
     async def _still_elected(self, connection: Connection) -> bool:
         elected_on = self.elected_on
@@ -126,24 +127,33 @@ class Janitor:
                 await self.legs.enqueue(transaction, freed["run"], freed["leg"])
 
 
-async def take_leg(connection: Connection, legs: Legs, workflow: str, worker: str) -> None:
+async def take_leg(
+    database: Database, connection: Connection, legs: Legs, workflow: str, worker: str, queue: str
+) -> None:
     """Takes one leg from a worker that no longer runs it."""
     run, _, leg = workflow.partition(":")
     match await workers.take_over(connection, run, int(leg), worker):
         case "resume":
             log.warning("leg %s is taken over from %s", workflow, worker)
-            await asyncio.to_thread(legs.resume, run, int(leg))
+            await asyncio.to_thread(legs.resume, workflow, queue)
+        case "isolate":
+            # The old leg is dropped in the next round, as one that its run has left behind.
+            await carry_on(database, legs, run, int(leg), DEADLY, is_breach=False)
         case "drop":
             await asyncio.to_thread(legs.drop, workflow)
 
 
-async def carry_on(database: Database, legs: Legs, run: str, leg: int, why: str) -> None:
+async def carry_on(
+    database: Database, legs: Legs, run: str, leg: int, why: str, *, is_breach: bool = True
+) -> None:
     """Goes on with the next leg, from our tables, where DBOS does not carry this one any more."""
-    log.warning("%s is stranded: %s", run, why)
+    log.warning("%s goes on with its next leg: %s", run, why)
     async with database.transaction() as transaction:
         work = await sessions.lock_of(transaction.connection, run)
         assert work is not None
-        following = await workers.carry_on(transaction.connection, run, leg, why)
+        following = await workers.carry_on(
+            transaction.connection, run, leg, why, is_breach=is_breach
+        )
         if following is None:
             await let_go(transaction, legs, work)
         else:

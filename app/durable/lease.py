@@ -34,6 +34,7 @@ class Lease:
     agents: list[str]
     seconds: float
     held: Event
+    isolated: bool = False
     connection: Connection | None = None
     connections: int = 0
     last_beat: float = 0.0
@@ -78,7 +79,13 @@ class Lease:
         while not await workers.try_lock(connection, workers.LEASE, lock):
             lock = await workers.draw_lock(connection)
         await workers.insert(
-            connection, self.worker, lock, self.version, self.agents, asdict(self.identity)
+            connection,
+            self.worker,
+            lock,
+            self.version,
+            self.agents,
+            asdict(self.identity),
+            isolated=self.isolated,
         )
         self.last_beat = time.monotonic()
         self.held.set()

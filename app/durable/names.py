@@ -4,6 +4,8 @@ APPLICATION = "perdure"
 # One constant for good: what no longer fits today's code is carried on from our tables.
 APPLICATION_VERSION = "1"
 QUEUE = "agents"
+# Runs that workers have died of; only isolated processes serve it. Named in take_over, too.
+SUSPECTS = "suspects"
 
 LEG = "perdure.leg"
 

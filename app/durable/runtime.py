@@ -51,11 +51,24 @@ def configure(url: str, worker: str) -> None:
 
 def launch(concurrency: int) -> None:
     """Blocks, and must not run on the event loop."""
+    DBOS.listen_queues([names.QUEUE])
     DBOS.launch()
     DBOS.register_queue(
         names.QUEUE,
         worker_concurrency=concurrency,
         polling_interval_sec=0.05,
+        on_conflict="always_update",
+    )
+
+
+def launch_isolated() -> None:
+    """The same for a process that carries out suspects, one at a time."""
+    DBOS.listen_queues([names.SUSPECTS])
+    DBOS.launch()
+    DBOS.register_queue(
+        names.SUSPECTS,
+        worker_concurrency=1,
+        polling_interval_sec=0.2,
         on_conflict="always_update",
     )
 

@@ -87,5 +87,7 @@ def _worker(worker: Row) -> Json:
         "started_at": moment(worker["started_at"]),
         "lease": "held" if worker["holds_lease"] else "lost",
         "last_beat_at": moment(worker["last_beat_at"]),
+        "leaving": worker["leaving"],
+        "isolated": worker["isolated"],
         "legs": worker["legs"] or [],
     }

@@ -102,9 +102,14 @@ async def end(
     )
 
 
-async def priority(connection: Connection, run: str) -> int:
-    found = await row(connection, "select priority from perdure.runs where id = %(run)s", run=run)
-    return 0 if found is None else int(found["priority"])
+async def place(connection: Connection, run: str) -> Row:
+    """Where its next leg is to be enqueued: {priority, suspect}."""
+    found = await row(
+        connection,
+        "select priority, losses >= 2 as suspect from perdure.runs where id = %(run)s",
+        run=run,
+    )
+    return found or {"priority": 0, "suspect": False}
 
 
 async def lock(connection: Connection, run: str) -> Row | None:

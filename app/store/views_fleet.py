@@ -9,7 +9,7 @@ async def live_agents(connection: Connection) -> list[set[str]]:
         connection,
         """
         select agents from perdure.workers
-        where dead_at is null and lock in (select perdure.leases())
+        where dead_at is null and not isolated and lock in (select perdure.leases())
         """,
     )
     return [set(worker["agents"]) for worker in found]

@@ -46,17 +46,21 @@ async def insert(
     version: str,
     agents: list[str],
     identity: dict[str, Any],
+    *,
+    isolated: bool = False,
 ) -> None:
     await row(
         connection,
         """insert into perdure.workers
-               (id, lock, host, pid, boot_id, pid_namespace, process_started, version, agents)
+               (id, lock, host, pid, boot_id, pid_namespace, process_started, version, agents,
+               isolated)
            values (%(worker)s, %(lock)s, %(host)s, %(pid)s, %(boot_id)s, %(pid_namespace)s,
-               %(process_started)s, %(version)s, %(agents)s) returning id""",
+               %(process_started)s, %(version)s, %(agents)s, %(isolated)s) returning id""",
         worker=worker,
         lock=lock,
         version=version,
         agents=encode(agents),
+        isolated=isolated,
         **identity,
     )
 
@@ -99,29 +103,52 @@ async def give_up(connection: Connection, worker: str, death: str) -> None:
     )
 
 
+async def leave(connection: Connection, worker: str) -> None:
+    """It was told to stop: what it leaves behind is nobody's fault."""
+    await row(
+        connection,
+        "update perdure.workers set leaving = true where id = %(worker)s returning id",
+        worker=worker,
+    )
+
+
 async def legs_of_the_dead(connection: Connection) -> list[Row]:
-    """Legs that DBOS takes for running on a worker that has been given up: {workflow, worker}."""
+    """Legs that DBOS takes for running on a worker that has been given up.
+
+    {workflow, worker, queue}
+    """
     return await rows(
         connection,
-        """select s.workflow_uuid as workflow, s.executor_id as worker
+        """select s.workflow_uuid as workflow, s.executor_id as worker, s.queue_name as queue
            from dbos.workflow_status s left join perdure.workers w on w.id = s.executor_id
            where s.status = 'PENDING' and s.name = 'perdure.leg'
              and (w.id is null or w.dead_at is not null)""",
     )
 
 
-async def pending_legs(connection: Connection, worker: str) -> list[str]:
+async def pending_legs(connection: Connection, worker: str) -> dict[str, str]:
+    """Legs that DBOS takes for running on this worker, and the queues that they came from."""
     found = await rows(
         connection,
-        """select workflow_uuid from dbos.workflow_status
+        """select workflow_uuid as workflow, queue_name as queue from dbos.workflow_status
            where status = 'PENDING' and name = 'perdure.leg' and executor_id = %(worker)s""",
         worker=worker,
     )
-    return [each["workflow_uuid"] for each in found]
+    return {each["workflow"]: each["queue"] for each in found}
+
+
+async def are_suspects_queued(connection: Connection) -> bool:
+    """Whether a leg waits for an isolated process."""
+    found = await row(
+        connection,
+        """select from dbos.workflow_status
+           where queue_name = 'suspects' and status = 'ENQUEUED' limit 1""",
+    )
+    return found is not None
 
 
 async def take_over(connection: Connection, run: str, leg: int, worker: str) -> str:
-    """'resume', 'drop', or 'gone' where the leg is no longer that worker's."""
+    """'resume', 'isolate', 'drop', or 'gone' where the leg is no longer that worker's."""
     return await verdict(connection, "take_over", run=run, leg=leg, **{"from": worker})
 
 
@@ -145,9 +172,10 @@ async def forgotten(connection: Connection) -> list[Row]:
     return await rows(connection, "select * from perdure.forgotten()")
 
 
-async def carry_on(connection: Connection, run: str, leg: int, why: str) -> int | None:
+async def carry_on(
+    connection: Connection, run: str, leg: int, why: str, *, is_breach: bool = True
+) -> int | None:
     """The leg to enqueue in the same transaction, if any."""
-    leg_after: int | None = (await call(connection, "carry_on", run=run, leg=leg, why=why))[
-        "carry_on"
-    ]
+    found = await call(connection, "carry_on", run=run, leg=leg, why=why, is_breach=is_breach)
+    leg_after: int | None = found["carry_on"]
     return leg_after

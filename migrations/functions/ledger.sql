@@ -95,7 +95,7 @@ begin
         started_at = case when p_attempt > 0 then coalesce(started_at, now()) else started_at end,
         finished_at = now()
     where id = p_call;
-    update perdure.runs set breaches = 0 where id = p_run and breaches > 0;
+    update perdure.runs set breaches = 0, losses = 0 where id = p_run and breaches + losses > 0;
     if p_outcome = 'reconciled' then
         types := types || 'call.reconciled'::text;
         data := data || perdure.call_facts(c, p_attempt, p_worker);

@@ -25,7 +25,7 @@ begin
         return;
     end if;
     update perdure.runs set limits = p_limits, finished_at = null, error = null, reason = null, output = null,
-        status = case when compensate then 'cancelling' else 'queued' end, breaches = 0, model_failures = 0
+        status = case when compensate then 'cancelling' else 'queued' end, breaches = 0, losses = 0, model_failures = 0
     where id = p_run;
     perform perdure.await_children(p_run);
     -- What the end cut short goes on; what had not begun is asked anew, unless it was allowed already.

@@ -147,7 +147,7 @@ begin
     update perdure.turns set model = p_model, stop_reason = p_stop_reason, content = p_content, usage = p_usage,
         finished_at = now(), history = perdure.close_attempt(history, 'answered')
     where run = p_run and number = p_turn;
-    update perdure.runs set turns = p_turn, model_failures = 0, breaches = 0, model_calls = model_calls + 1,
+    update perdure.runs set turns = p_turn, model_failures = 0, breaches = 0, losses = 0, model_calls = model_calls + 1,
         input_tokens = input_tokens + (p_usage ->> 'input_tokens')::bigint,
         output_tokens = output_tokens + (p_usage ->> 'output_tokens')::bigint,
         cache_read_tokens = cache_read_tokens + (p_usage ->> 'cache_read_tokens')::bigint,

@@ -23,3 +23,6 @@ create table perdure.providers (
 );
 
 create index idempotency_by_run on perdure.idempotency (run);
+
+-- It takes one parameter more.
+drop function if exists perdure.carry_on(text, integer, text);

@@ -4,6 +4,7 @@ import json
 import os
 
 from app import Agent, Limits, ask_user, delegate, sleep_for, sleep_until
+from tests.support.deadly_tools import deadly, deadly_read
 from tests.support.odd_tools import (
     big,
     big_read,
@@ -57,6 +58,7 @@ from tests.support.waiting_tools import ask_soon, sign, sign_later, sign_soon, s
 TOOLS = [
     *(doc_read, pay_idem, pay_once, pay_once_r, pay_once_own, pay_once_unsure, pay_once_ask),
     *(note_tx, note_tx_sync, refund, refund_once, refund_soon, edit),
+    *(deadly, deadly_read),
     *(user_error, crash_read, crash_idem, crash_once, crash_tx, flaky, times_out),
     *(interpreter_exit, big, big_read, echo, nul, unencodable),
     *(count, count_sync, nap, until_cancelled, with_secret, shout),

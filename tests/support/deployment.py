@@ -102,6 +102,14 @@ class Deployment:
         self.kill9(worker)
         return await self.start_worker(**env)
 
+    async def replace_the_dead(self) -> None:
+        """For ever: starts a worker for each that has ended, as whoever deploys them would."""
+        while True:
+            for worker in [worker for worker in self.workers if worker.exit_code is not None]:
+                self.kill9(worker)
+                self.launch_worker()
+            await asyncio.sleep(0.1)
+
     async def mend(self) -> None:
         """One API process and one worker again, after a test that killed or added some."""
         if self.api is None or self.api.exit_code is not None:

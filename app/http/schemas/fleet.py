@@ -43,6 +43,8 @@ class Worker(Answer):
     started_at: datetime
     lease: Literal["held", "lost"]
     last_beat_at: datetime
+    leaving: bool
+    isolated: bool
     legs: list[Leg]
 
 

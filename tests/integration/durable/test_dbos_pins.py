@@ -243,7 +243,7 @@ async def test_a_pending_leg_is_given_back_to_its_own_queue(
            set status = 'PENDING', executor_id = 'dead', owner_xid = 'x', recovery_attempts = 7"""
     )
 
-    await asyncio.to_thread(legs.resume, "run_1", 1)
+    await asyncio.to_thread(legs.resume, "run_1:1", names.QUEUE)
 
     found = await row(
         onlooker,
@@ -266,7 +266,7 @@ async def test_a_leg_that_is_over_is_not_run_again(
     await enqueue(database_url, legs, "run_1")
     await onlooker.execute("update dbos.workflow_status set status = %s", [over])
 
-    await asyncio.to_thread(legs.resume, "run_1", 1)
+    await asyncio.to_thread(legs.resume, "run_1:1", names.QUEUE)
 
     assert await status(onlooker, "run_1:1") == over
     legs.close()

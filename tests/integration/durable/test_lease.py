@@ -74,10 +74,12 @@ async def test_the_lock_is_taken_before_the_row_is_written(
     """A row without its lock is a dead worker's, so there must be none for a moment either."""
     insert, held = workers.insert, []
 
-    async def watched(connection: Connection, worker: str, lock: int, *rest: Any) -> None:
+    async def watched(
+        connection: Connection, worker: str, lock: int, *rest: Any, isolated: bool
+    ) -> None:
         held.extend(await rows(onlooker, "select lock from perdure.leases() lock"))
         assert await workers.find(onlooker, worker) is None
-        await insert(connection, worker, lock, *rest)
+        await insert(connection, worker, lock, *rest, isolated=isolated)
 
     monkeypatch.setattr("app.durable.lease.workers.insert", watched)
     async with keeping(lease_of(database_url)):

@@ -200,12 +200,20 @@ class Stage:
             via="http",
         )
 
-    async def journal(self, run: str, status: str, worker: str | None = None, leg: int = 0) -> None:
+    async def journal(
+        self,
+        run: str,
+        status: str,
+        worker: str | None = None,
+        leg: int = 0,
+        queue: str = "agents",
+    ) -> None:
         """What DBOS says of a leg, of the run's own one unless told otherwise."""
         await self.do(
-            """insert into dbos.workflow_status (workflow_uuid, status, name, executor_id)
+            """insert into dbos.workflow_status
+                   (workflow_uuid, status, name, executor_id, queue_name)
                select id || ':' || case when %(leg)s = 0 then leg else %(leg)s end,
-                   %(status)s, 'perdure.leg', %(worker)s
+                   %(status)s, 'perdure.leg', %(worker)s, %(queue)s
                from perdure.runs where id = %(run)s
                on conflict (workflow_uuid) do update
                    set status = excluded.status, executor_id = excluded.executor_id""",
@@ -213,6 +221,7 @@ class Stage:
             status=status,
             worker=worker,
             leg=leg,
+            queue=queue,
         )
 
     async def legs(self, run: str) -> list[int]:

@@ -93,7 +93,7 @@ async def test_only_legs_of_workers_that_were_given_up_are_taken(alone: Stage) -
 
     found = await workers.legs_of_the_dead(alone.connection)
 
-    assert found == [{"workflow": f"{taken}:1", "worker": "gone"}]
+    assert found == [{"workflow": f"{taken}:1", "worker": "gone", "queue": "agents"}]
 
 
 @pytest.mark.parametrize("status", ["ENQUEUED", "DELAYED", "PENDING"])

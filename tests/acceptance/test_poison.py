@@ -1,0 +1,89 @@
+"""A run that kills whatever carries it out ends alone: it takes nobody with it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from tests.support.client import Client
+from tests.support.deployment import Deployment
+from tests.support.scripts import say, use
+from tests.support.world import World
+
+NEIGHBOURS = 12
+# Two losses take a run out of the workers, two more there to its end.
+IN_WORKERS, ALONE = 2, 2
+
+
+@asynccontextmanager
+async def replaced(deployment: Deployment) -> AsyncIterator[None]:
+    replacing = asyncio.create_task(deployment.replace_the_dead())
+    try:
+        yield
+    finally:
+        replacing.cancel()
+        with suppress(asyncio.CancelledError):
+            await replacing
+
+
+def dead(deployment: Deployment) -> int:
+    """Workers that have ended by themselves; the processes that they start do not count."""
+    ended = [each for each in deployment.started if each.command == "worker"]
+    return len(ended) - len(deployment.workers)
+
+
+async def test_a_run_that_kills_its_workers_is_buried_and_its_neighbours_live(
+    world: World, client: Client, deployment: Deployment
+) -> None:
+    gate = world.gate("llm:1", span=10 * NEIGHBOURS)
+    names = [f"<neighbour {number}>" for number in range(NEIGHBOURS)]
+    neighbours = [
+        await client.submit(use("doc_read", name="d"), say("alive"), preface=name) for name in names
+    ]
+    await gate.reached(holding=NEIGHBOURS)
+    async with replaced(deployment):
+        poison = await client.submit(use("deadly", deaths=IN_WORKERS + ALONE), say("dead"))
+        ended = await client.ended(poison["id"], within=90)
+        gate.open()
+        for run in neighbours:
+            await client.succeeded(run["id"], within=60)
+
+        assert ended["status"] == "dead_letter"
+        assert "died" in ended["error"]["detail"]
+        assert (await client.call(poison["id"]))["state"] == "outcome_unknown"
+        assert world.effects.count("deadly") == IN_WORKERS + ALONE
+        assert dead(deployment) == IN_WORKERS
+        for name, run in zip(names, neighbours, strict=True):
+            assert len(world.model.about(name)) <= 2 + IN_WORKERS
+            assert await client.strandings(run["id"]) == []
+
+
+async def test_a_buried_run_that_is_resumed_may_fail_as_often_again(
+    world: World, client: Client, deployment: Deployment
+) -> None:
+    async with replaced(deployment):
+        run = await client.submit(
+            use("deadly_read", deaths=IN_WORKERS + ALONE + 1), say("alive after all")
+        )
+        assert (await client.ended(run["id"], within=90))["status"] == "dead_letter"
+        assert (await client.resume(run["id"])).status_code == 202
+        await client.succeeded(run["id"], within=60)
+
+        assert world.effects.count("deadly_read") == IN_WORKERS + ALONE + 2
+        assert dead(deployment) == IN_WORKERS + 1
+        assert world.model.steps() == [0, 1]
+
+
+@pytest.mark.parametrize("how", ["exit", "abort", "group"])
+async def test_a_run_that_survives_by_itself_goes_on_among_the_others(
+    world: World, client: Client, deployment: Deployment, how: str
+) -> None:
+    async with replaced(deployment):
+        steps = use("deadly", deaths=IN_WORKERS + 1, how=how), use("count", name="later"), say("ok")
+        run = await client.submit(*steps)
+        await client.succeeded(run["id"], within=90)
+
+        assert dead(deployment) == IN_WORKERS
+        assert world.effects.count("deadly") == IN_WORKERS + 2
+        assert len(await client.strandings(run["id"])) == 1
