@@ -10,8 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.support.environment import ROOT
+from tests.support.forkserver import Forked, ForkServer
+from tests.support.sampling import FULL
 
 PERDURE = (sys.executable, "-m", "app.cli")
+# The whole suite executes each process, as an operator does.
+FORKS = sys.platform == "linux" and not FULL
 
 
 class Process:
@@ -26,16 +30,8 @@ class Process:
         lifeline, hold = os.pipe()
         self._hold: int | None = hold
         with log.open("ab") as output:
-            self._popen = subprocess.Popen(
-                [*program, command, *_lifeline(command, lifeline)],
-                cwd=ROOT,
-                env=env,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                pass_fds=[lifeline],
-                start_new_session=True,
-            )
+            start = _fork if FORKS and program is PERDURE else _execute
+            self._popen = start(program, command, env, output.fileno(), lifeline)
         os.close(lifeline)
 
     @property
@@ -76,8 +72,30 @@ class Process:
         return "\n".join(self.text().splitlines()[-lines:])
 
 
-def _lifeline(command: str, descriptor: int) -> list[str]:
-    return ["--lifeline", str(descriptor)] if command in ("api", "worker") else []
+def _fork(
+    _program: Sequence[str], command: str, env: dict[str, str], output: int, lifeline: int
+) -> Forked:
+    arguments = [command, *_lifeline(command, "{lifeline}")]
+    return ForkServer.shared().start(arguments, env, output, lifeline)
+
+
+def _execute(
+    program: Sequence[str], command: str, env: dict[str, str], output: int, lifeline: int
+) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [*program, command, *_lifeline(command, str(lifeline))],
+        cwd=ROOT,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        pass_fds=[lifeline],
+        start_new_session=True,
+    )
+
+
+def _lifeline(command: str, descriptor: str) -> list[str]:
+    return ["--lifeline", descriptor] if command in ("api", "worker") else []
 
 
 def free_port() -> int:
