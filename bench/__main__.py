@@ -12,7 +12,20 @@ from pathlib import Path
 from rich.console import Console
 
 from app.cli.embedded import Cluster
-from bench import approvals, latency, load, machine, memory, parked, size, turns
+from bench import (
+    approvals,
+    idle,
+    latency,
+    load,
+    machine,
+    memory,
+    parked,
+    replay,
+    size,
+    takeover,
+    turns,
+    workers,
+)
 from bench.report import Goal, Report
 from bench.service import Service, Stuck, running
 
@@ -23,7 +36,12 @@ SHARED: dict[str, Callable[[Service], Report]] = {
     "memory": memory.measure,
     "approvals": approvals.measure,
     "parked": parked.measure,
+    "takeover": takeover.measure,
+    "replay": replay.measure,
+    "idle": idle.measure,
+    "workers": workers.measure,
 }
+SETTINGS = {"takeover": takeover.SETTINGS}
 NAMES = (*SHARED, "size")
 
 
@@ -48,7 +66,7 @@ def _run(console: Console, cluster: Cluster, logs: Path, name: str) -> list[Goal
     if name == "size":
         report = size.measure(partial(running, cluster, logs=logs))
     else:
-        with running(cluster, f"bench_{name}", logs) as service:
+        with running(cluster, f"bench_{name}", logs, **SETTINGS.get(name, {})) as service:
             report = SHARED[name](service)
     taken = others.cores()
     report.notes.append(f"Meanwhile others used {taken:.2f} of {os.cpu_count()} cores.")

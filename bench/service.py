@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,13 +33,14 @@ class Stuck(Exception):
 
 @dataclass(frozen=True)
 class Service:
-    """One worker, one API and one model over a database of their own."""
+    """One worker, one API and one model over a database of their own; more workers on demand."""
 
     database: str
     api: httpx.Client
     model: httpx.Client
     worker: int
     server: int
+    start: "Starter"
 
     def submit(self, text: str, agent: str = "runner") -> str:
         body = {"agent": agent, "input": text}
@@ -65,6 +66,28 @@ class Service:
     def allow(self, wait: str) -> None:
         answer = self.api.post(f"/v1/waits/{wait}/resolve", json={"decision": "allow"})
         answer.raise_for_status()
+
+    def start_worker(self, *, await_it: bool = True) -> int:
+        """The process id of one more worker."""
+        alive = self.live_workers()
+        pid = self.start("worker", "-m", "app.cli", "worker")
+        if await_it:
+            until(lambda: self.live_workers() > alive, "one more worker lives", START_SECONDS)
+        return pid
+
+    def live_workers(self) -> int:
+        with psycopg.connect(self.database) as connection:
+            found = connection.execute(
+                "select count(*) from perdure.workers where dead_at is null"
+            ).fetchone()
+        assert found is not None
+        return int(found[0])
+
+    def owner(self, run: str) -> int:
+        """The process id of the worker that carries the run."""
+        worker = self.api.get(f"/v1/runs/{run}").raise_for_status().json()["worker"]
+        workers = self.api.get("/v1/workers").raise_for_status().json()["data"]
+        return next(int(each["pid"]) for each in workers if each["id"] == worker)
 
     def wait(self, *runs: str) -> None:
         """Until all have succeeded."""
@@ -100,11 +123,11 @@ class Service:
 
 
 @contextmanager
-def running(cluster: Cluster, name: str, logs: Path) -> Iterator[Service]:
+def running(cluster: Cluster, name: str, logs: Path, **settings: str) -> Iterator[Service]:
     """A service over a new database; nothing of it is left running."""
     database = _create_database(cluster, name)
     ports = {part: free_port() for part in ("api", "model")}
-    environment = _environment(database, ports)
+    environment = _environment(database, ports) | settings
     _run("migrate", environment, logs / f"{name}-migrate.log")
     with ExitStack() as stack:
         start = Starter(stack, environment, logs, name)
@@ -114,7 +137,7 @@ def running(cluster: Cluster, name: str, logs: Path) -> Iterator[Service]:
         urls = {part: f"http://127.0.0.1:{port}" for part, port in ports.items()}
         api = stack.enter_context(httpx.Client(base_url=urls["api"], timeout=30))
         model = stack.enter_context(httpx.Client(base_url=urls["model"], timeout=60))
-        service = Service(database, api, model, worker, server)
+        service = Service(database, api, model, worker, server, start)
         try:
             until(partial(_is_up, service), "the service is up", START_SECONDS)
             yield service
@@ -130,12 +153,13 @@ class Starter:
     environment: Mapping[str, str]
     logs: Path
     name: str
+    processes: dict[int, tuple[str, "subprocess.Popen[bytes]"]] = field(default_factory=dict)
 
     def __call__(self, part: str, *program: str, lifeline: str = "--lifeline") -> int:
         read_end, write_end = os.pipe()
         self.stack.callback(os.close, write_end)
         line = [lifeline, str(read_end)] if lifeline else [str(read_end)]
-        with (self.logs / f"{self.name}-{part}.log").open("wb") as log:
+        with (self.logs / f"{self.name}-{part}.log").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, *program, *line],
                 cwd=ROOT,
@@ -147,7 +171,17 @@ class Starter:
             )
         os.close(read_end)
         self.stack.callback(_kill, process)
+        self.processes[process.pid] = part, process
         return process.pid
+
+    def workers(self) -> list[int]:
+        """The process ids of those that have not ended."""
+        return [pid for pid, (part, _) in self.processes.items() if part == "worker"]
+
+    def kill(self, pid: int) -> None:
+        """kill -9; it is gone when this returns."""
+        _, process = self.processes.pop(pid)
+        _kill(process)
 
 
 def until(condition: Callable[[], bool], what: str, within: float) -> None:
@@ -213,6 +247,4 @@ def _is_up(service: Service) -> bool:
         service.tally()
     except httpx.TransportError:
         return False
-    with psycopg.connect(service.database) as connection:
-        found = connection.execute("select count(*) from perdure.workers where dead_at is null")
-        return ready and found.fetchone() == (1,)
+    return ready and service.live_workers() == 1

@@ -21,7 +21,7 @@ from app.store.db import Database
 
 log = logging.getLogger(__name__)
 
-LOOK = 0.2
+LOOK = 0.1
 MEND = 1.0
 SWEEP = 0.2
 WATCH = 0.5
