@@ -11,11 +11,11 @@ pytestmark = pytest.mark.calm
 
 @pytest.mark.case("A11", "B12")
 async def test_a_denied_call_stays_denied(world: World, client: Client) -> None:
-    run = await client.submit(use("refund", ref="a11"), say("understood"))
+    run = await client.submit(use("refund", ref="<a11>"), say("understood"))
     wait = await client.open_wait(run["id"])
     denied = await client.deny(wait["id"], reason="wrong order")
     await client.succeeded(run["id"])
-    (told,) = world.model.about("a11")[-1].last_results
+    (told,) = world.model.about("<a11>")[-1].last_results
     assert told["is_error"] is True
     assert "denied" in str(told["content"])
     assert "wrong order" in str(told["content"])
@@ -24,7 +24,7 @@ async def test_a_denied_call_stays_denied(world: World, client: Client) -> None:
     assert (late.status_code, late.json()["type"]) == (409, "/problems/already-resolved")
     assert late.json()["wait"]["resolution"] == denied["resolution"]
     assert (await client.call(run["id"]))["state"] == "denied"
-    assert world.payments.calls_for("a11") == []
+    assert world.payments.calls_for("<a11>") == []
 
 
 @pytest.mark.case("A17")

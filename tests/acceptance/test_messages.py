@@ -59,13 +59,13 @@ async def test_kill_in_the_model_call_that_carries_a_message_sends_it_again(
 async def test_a_message_to_a_parked_run_waits_for_the_decision(
     world: World, client: Client
 ) -> None:
-    run = await client.submit(use("refund", ref="a42"), say("done"))
+    run = await client.submit(use("refund", ref="<a42>"), say("done"))
     wait = await client.open_wait(run["id"])
     accepted = await client.send(run["id"], "please hurry")
     assert accepted.status_code == 202
     await client.allow(wait["id"])
     await client.succeeded(run["id"])
-    assert heard(world.model.about("a42")[-1], "please hurry") == ["please hurry"]
+    assert heard(world.model.about("<a42>")[-1], "please hurry") == ["please hurry"]
 
 
 @pytest.mark.calm

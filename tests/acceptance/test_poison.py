@@ -1,16 +1,21 @@
 """A run that kills whatever carries it out ends alone: it takes nobody with it."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.support.client import Client
 from tests.support.deployment import Deployment
+from tests.support.polling import eventually
 from tests.support.scripts import say, use
 from tests.support.world import World
 
+LINUX = sys.platform == "linux"
 NEIGHBOURS = 12
 # Two losses take a run out of the workers, two more there to its end.
 IN_WORKERS, ALONE = 2, 2
@@ -31,6 +36,22 @@ def dead(deployment: Deployment) -> int:
     """Workers that have ended by themselves; the processes that they start do not count."""
     ended = [each for each in deployment.started if each.command == "worker"]
     return len(ended) - len(deployment.workers)
+
+
+async def isolated(client: Client) -> int:
+    """The process id of the only isolated process that lives."""
+    workers = (await client.http.get("/v1/workers")).json()["data"]
+    (alone,) = [each for each in workers if each["isolated"] and each["lease"] == "held"]
+    return int(alone["pid"])
+
+
+def goes_first(pid: int) -> bool:
+    """Where memory runs out; only Linux can be told."""
+    return not LINUX or Path(f"/proc/{pid}/oom_score_adj").read_text().strip() == "1000"
+
+
+async def is_gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 async def test_a_run_that_kills_its_workers_is_buried_and_its_neighbours_live(
@@ -87,3 +108,7 @@ async def test_a_run_that_survives_by_itself_goes_on_among_the_others(
         assert dead(deployment) == IN_WORKERS
         assert world.effects.count("deadly") == IN_WORKERS + 2
         assert len(await client.strandings(run["id"])) == 1
+        alone = await isolated(client)
+        assert goes_first(alone)
+    deployment.kill9()
+    await eventually(lambda: is_gone(alone), "the child went with its worker")

@@ -91,7 +91,7 @@ async def test_messages_to_a_parked_run_are_heard_once_and_in_order_after_a_cras
     world: World, client: Client, deployment: Deployment
 ) -> None:
     said = [f"thing number {n}." for n in range(5)]
-    run = await client.submit(use("refund", ref="hears"), use("count", name="n"), say("done"))
+    run = await client.submit(use("refund", ref="<hears>"), use("count", name="n"), say("done"))
     wait = await client.open_wait(run["id"])
     for text in said[:3]:
         assert (await client.send(run["id"], text)).status_code == 202
@@ -107,9 +107,9 @@ async def test_messages_to_a_parked_run_are_heard_once_and_in_order_after_a_cras
     await client.succeeded(run["id"])
     heard = [
         [text for spoken in request.texts for text in said if text in spoken]
-        for request in world.model.about("hears")
+        for request in world.model.about("<hears>")
     ]
-    assert world.model.steps("hears") == [0, 1, 1, 2]
+    assert world.model.steps("<hears>") == [0, 1, 1, 2]
     assert heard == [[], said, said, said]
     assert {(m["state"], m["turn"]) for m in await client.messages(run["id"])} == {("delivered", 2)}
-    assert len(world.payments.calls_for("hears")) == 1
+    assert len(world.payments.calls_for("<hears>")) == 1

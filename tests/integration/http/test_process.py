@@ -8,8 +8,10 @@ from pathlib import Path
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
-from app.main import _listener
+from app.http.preferences import LONGEST_WAIT
+from app.main import _config, _listener
 from tests.integration.http.rows import Rows
 from tests.support.database import migrate
 from tests.support.environment import of_service
@@ -60,6 +62,10 @@ def test_an_answer_does_not_wait_for_its_headers_to_be_acknowledged() -> None:
         accepted, _ = listener.accept()
         with client, accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_a_connection_is_kept_for_longer_than_an_answer_may_be_held() -> None:
+    assert _config(FastAPI()).timeout_keep_alive > LONGEST_WAIT
 
 
 async def test_a_signal_ends_the_process_though_requests_are_held(api: Api, rows: Rows) -> None:
