@@ -13,7 +13,7 @@ from types import FrameType
 
 from app.delivery.post import Poster
 from app.delivery.webhooks import Courier
-from app.domain.ids import new_worker_id
+from app.domain.ids import WorkerId, new_worker_id
 from app.durable import runtime
 from app.durable.duties import Duties
 from app.durable.enqueue import Legs
@@ -28,7 +28,7 @@ from app.services.webhooks import compose
 from app.settings import Settings
 from app.store import migrate as schema
 from app.store.checks import check_database
-from app.store.db import Database
+from app.store.db import Database, named
 from app.store.db_errors import is_unavailable
 from app.store.notify import Notifier
 from app.tools.registry import Registry, load
@@ -55,7 +55,9 @@ def serve(settings: Settings, *, isolated: bool = False) -> None:
     registry = load(",".join(settings.agents))
     url = settings.database_url.get_secret_value()
     asyncio.run(_introduce(url, registry, allow_unsafe=settings.allow_unsafe_database))
-    bench = _bench(settings, url, registry)
+    worker = _worker_id()
+    url = named(url, worker)
+    bench = _bench(settings, worker, url, registry)
     lease = _lease(bench, settings, url, isolated=isolated)
     isolation = None if isolated else Isolation()
     duties = Duties(bench, lease, url, lambda: _abandon(bench), isolation)
@@ -119,11 +121,15 @@ async def _register(url: str, registry: Registry) -> None:
         await register(database, registry)
 
 
-def _bench(settings: Settings, url: str, registry: Registry) -> Bench:
+def _worker_id() -> WorkerId:
     identity = own_identity()
+    return new_worker_id(identity.host, identity.pid)
+
+
+def _bench(settings: Settings, worker: WorkerId, url: str, registry: Registry) -> Bench:
     database = Database(url, size=CONNECTIONS, patience=PATIENCE_SECONDS)
     return Bench(
-        worker=new_worker_id(identity.host, identity.pid),
+        worker=worker,
         database=database,
         tools_database=Database(url, size=CONNECTIONS, patience=PATIENCE_SECONDS),
         legs=Legs(url),

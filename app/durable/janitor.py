@@ -117,6 +117,7 @@ class Janitor:
             death = "lease_lost"
         log.warning("worker %s is dead (%s)", worker["id"], death)
         await workers.give_up(connection, worker["id"], death)
+        await workers.hang_up(connection, worker["id"])
 
     async def _release(self, run: Row) -> None:
         async with self.database.transaction() as transaction:

@@ -38,7 +38,8 @@ def configure(url: str, worker: str) -> None:
         "serializer": JournalSerializer(),
         "sys_db_pool_size": 20,
         # The connection used last is used next: its statements are prepared already.
-        "db_engine_kwargs": {"pool_use_lifo": True},
+        # Without arguments of DBOS's own, the connections are named as the URL says.
+        "db_engine_kwargs": {"pool_use_lifo": True, "connect_args": {}},
         "sys_db_idle_transaction_timeout_sec": 15,
         "max_executor_threads": 64,
         # Nobody listens to DBOS's own events; its notifier need not wake a hundred times a second.

@@ -8,7 +8,7 @@ from typing import Any, LiteralString, Self
 import psycopg
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
-from sqlalchemy import Engine, TextClause, create_engine, text
+from sqlalchemy import Engine, TextClause, create_engine, make_url, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 Connection = psycopg.AsyncConnection[Any]
@@ -20,6 +20,13 @@ SESSION = "-c timezone=UTC -c idle_in_transaction_session_timeout=15s -c lock_ti
 def sqlalchemy_url(url: str) -> str:
     """The same database for SQLAlchemy, which wants its driver named."""
     return "postgresql+psycopg://" + url.split("://", 1)[1]
+
+
+def named(url: str, worker: str) -> str:
+    """The same database, which is told whose the connections are."""
+    # Postgres keeps 63 bytes; what tells two workers apart stands at the end.
+    name = {"application_name": worker[-63:]}
+    return make_url(url).update_query_dict(name).render_as_string(hide_password=False)
 
 
 async def rows(connection: Connection, statement: LiteralString, **values: object) -> list[Row]:

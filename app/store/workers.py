@@ -112,6 +112,16 @@ async def leave(connection: Connection, worker: str) -> None:
     )
 
 
+async def hang_up(connection: Connection, worker: str) -> None:
+    """Ends what a worker that was given up still has open: a frozen one keeps all its locks."""
+    await rows(
+        connection,
+        """select pg_terminate_backend(pid) from pg_stat_activity
+           where datname = current_database() and application_name = right(%(worker)s, 63)""",
+        worker=worker,
+    )
+
+
 async def legs_of_the_dead(connection: Connection) -> list[Row]:
     """Legs that DBOS takes for running on a worker that has been given up.
 
