@@ -97,6 +97,12 @@ class Deployment:
         victim.kill9()
         self.workers.remove(victim)
 
+    async def thaw(self, worker: Process) -> int:
+        """Lets a frozen worker go on that others have given up; its exit code."""
+        self.workers.remove(worker)
+        worker.thaw()
+        return await asyncio.to_thread(worker.wait)
+
     async def crash(self, worker: Process | None = None, **env: str) -> Process:
         """kill -9, then the same command again."""
         self.kill9(worker)

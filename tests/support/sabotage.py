@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import psycopg
@@ -87,6 +87,7 @@ def held_event(database_url: str, seq: int) -> Iterator["HeldEvent"]:
         "for each row when (new.seq = {value}) execute function public.{name}()"
     )
     with _holding(database_url, trigger, seq) as held:
+        held.hold()
         yield held
 
 
@@ -95,13 +96,21 @@ def held_commit(database_url: str, event: str) -> Iterator["HeldEvent"]:
     """A transaction that wrote an event of this type stops in its commit, until `release`.
 
     It needs its client no more: let go, it commits although that has been killed."""
+    with commits_to_hold(database_url, event) as (held,):
+        held.hold()
+        yield held
+
+
+@contextmanager
+def commits_to_hold(database_url: str, *events: str) -> Iterator[list["HeldEvent"]]:
+    """The same for several events, each from its own `hold` on."""
     trigger = sql.SQL(
         "create constraint trigger {name} after insert on perdure.events "
         "deferrable initially deferred "
         "for each row when (new.type = {value}) execute function public.{name}()"
     )
-    with _holding(database_url, trigger, event) as held:
-        yield held
+    with ExitStack() as stack:
+        yield [stack.enter_context(_holding(database_url, trigger, event)) for event in events]
 
 
 @contextmanager
@@ -111,11 +120,11 @@ def _holding(database_url: str, trigger: sql.SQL, value: str | int) -> Iterator[
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(sql.SQL(HOLD).format(function=name, key=key))
         connection.execute(trigger.format(name=name, value=value))
-        connection.execute(LOCK, [key])
+        held = HeldEvent(connection, key)
         try:
-            yield HeldEvent(connection, key)
+            yield held
         finally:
-            connection.execute(UNLOCK, [key])
+            held.release()
             connection.execute(sql.SQL("drop function public.{} cascade").format(name))
 
 
@@ -126,11 +135,23 @@ class HeldEvent:
     connection: psycopg.Connection
     key: int
 
+    def hold(self) -> None:
+        self.connection.execute(LOCK, [self.key])
+
     async def reached(self, holding: int = 1) -> None:
         async def probe() -> bool:
             return len(self._waiters()) >= holding
 
         await eventually(probe, f"{holding} events were about to be written")
+
+    async def cut_off(self) -> None:
+        """Returns once nobody waits any more of those that do now, and have not been let go."""
+        waiting = set(self._waiters())
+
+        async def probe() -> bool:
+            return waiting.isdisjoint(self._waiters())
+
+        await eventually(probe, "those that were held have been cut off")
 
     def roll_back(self) -> None:
         """The transaction is lost."""
