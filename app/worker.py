@@ -163,7 +163,7 @@ def _lease(bench: Bench, settings: Settings, url: str, *, isolated: bool) -> Lea
         version=version("perdure"),
         agents=sorted(bench.registry.agents),
         seconds=settings.lease_seconds,
-        held=bench.lease_held,
+        proof=bench.proof,
         isolated=isolated,
     )
 

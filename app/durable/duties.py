@@ -57,9 +57,10 @@ class Duties:
     def start(self) -> None:
         """Returns once the lease is held."""
         self._thread.start()
-        while not self.lease.held.wait(0.05):
+        while not self.lease.proof.holds():
             if self.failed is not None:
                 raise self.failed
+            time.sleep(0.02)
         self.started = True
 
     def leave(self) -> None:
@@ -129,7 +130,7 @@ class Duties:
     async def _each(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
         while True:
             await asyncio.sleep(seconds)
-            if not self.lease.held.is_set():
+            if not self.lease.proof.holds():
                 continue
             try:
                 await duty()

@@ -4,12 +4,12 @@ import asyncio
 import logging
 import time
 from dataclasses import asdict, dataclass
-from threading import Event
 from typing import Any
 
 import psycopg
 
 from app.domain.ids import WorkerId
+from app.durable.execution import Proof
 from app.durable.liveness import Identity
 from app.store import workers
 from app.store.db import Connection
@@ -33,7 +33,7 @@ class Lease:
     version: str
     agents: list[str]
     seconds: float
-    held: Event
+    proof: Proof
     isolated: bool = False
     connection: Connection | None = None
     connections: int = 0
@@ -42,17 +42,13 @@ class Lease:
     async def keep(self) -> None:
         """Until this worker is given up. After 0.8 leases without a beat nothing new begins."""
         lock = await self._acquire()
-        watch = asyncio.ensure_future(self._watch())
-        try:
-            while True:
-                await asyncio.sleep(self.beat_seconds)
-                try:
-                    await self._beat(lock)
-                except (psycopg.Error, OSError) as error:
-                    log.warning("the lease cannot be renewed: %s", type(error).__name__)
-                    await self._disconnect()
-        finally:
-            watch.cancel()
+        while True:
+            await asyncio.sleep(self.beat_seconds)
+            try:
+                await self._beat(lock)
+            except (psycopg.Error, OSError) as error:
+                log.warning("the lease cannot be renewed: %s", type(error).__name__)
+                await self._disconnect()
 
     @property
     def beat_seconds(self) -> float:
@@ -62,15 +58,6 @@ class Lease:
     def is_late(self) -> bool:
         """Whether a beat is overdue; then others' may be as well, for the same reason."""
         return time.monotonic() - self.last_beat > 2 * self.beat_seconds
-
-    async def _watch(self) -> None:
-        """Notices in time that the last beat was too long ago, also while one hangs."""
-        while True:
-            await asyncio.sleep(0.1)
-            if time.monotonic() - self.last_beat > self.seconds * 0.8:
-                self.held.clear()
-            else:
-                self.held.set()
 
     async def _acquire(self) -> int:
         """The lock first, then the row: a row without its lock is a dead worker's."""
@@ -87,8 +74,7 @@ class Lease:
             asdict(self.identity),
             isolated=self.isolated,
         )
-        self.last_beat = time.monotonic()
-        self.held.set()
+        self._renew(time.monotonic())
         return lock
 
     async def _beat(self, lock: int) -> None:
@@ -98,7 +84,11 @@ class Lease:
             alive = await workers.beat(connection, self.worker)
         if not alive:
             raise GivenUp(f"{self.worker} has been given up")
-        self.last_beat = begun
+        self._renew(begun)
+
+    def _renew(self, at: float) -> None:
+        self.last_beat = at
+        self.proof.until = at + self.seconds * 0.8
 
     async def _reconnect(self, lock: int) -> Connection:
         connection = await self._connect()

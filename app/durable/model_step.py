@@ -56,6 +56,7 @@ async def _call(run: str, turn: int, definition: Output) -> Output:
     at, me = bench(), execution()
     history = await at.store(lambda c: turns.history(c, run))
     request = _request(definition, history)
+    await at.may_begin()  # it may have been frozen since it was told to call
     try:
         answer = await at.bodies.run(run, me.fence, at.model.answer(request))
     except Stopped:

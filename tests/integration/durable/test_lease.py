@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import socket
-import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from app.domain.ids import WorkerId
+from app.durable.execution import Proof
 from app.durable.lease import GivenUp, Lease
 from app.durable.liveness import own_identity
 from app.store import workers
@@ -25,7 +26,7 @@ WORKER = WorkerId("box-1-a")
 
 
 def lease_of(url: str, seconds: float = SECONDS) -> Lease:
-    return Lease(url, WORKER, own_identity(), "1", ["desk"], seconds, threading.Event())
+    return Lease(url, WORKER, own_identity(), "1", ["desk"], seconds, Proof())
 
 
 @asynccontextmanager
@@ -42,7 +43,7 @@ async def keeping(lease: Lease) -> AsyncIterator[asyncio.Task[None]]:
 
 
 async def _is_set(lease: Lease) -> bool:
-    return lease.held.is_set()
+    return lease.proof.holds()
 
 
 async def lock_of(onlooker: Connection) -> int:
@@ -173,7 +174,17 @@ async def test_a_worker_that_cannot_prove_that_it_lives_begins_nothing(
 
 
 async def _is_lost(lease: Lease) -> bool:
-    return not lease.held.is_set()
+    return not lease.proof.holds()
+
+
+async def test_a_worker_that_was_frozen_may_begin_nothing_before_its_next_beat(
+    database_url: str,
+) -> None:
+    lease = lease_of(database_url)
+    async with keeping(lease):
+        time.sleep(SECONDS)  # noqa: ASYNC251 - nothing in this process goes on meanwhile
+        assert not lease.proof.holds()
+        await eventually(lambda: _is_set(lease), "the lease is held again")
 
 
 @pytest.mark.parametrize("cut", [False, True])
