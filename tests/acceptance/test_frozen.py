@@ -63,7 +63,7 @@ async def shared_deployment(
     cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Deployment]:
     env = {"PERDURE_AGENTS": f"{AGENTS},{__name__}", "PERDURE_LEASE_SECONDS": "3"}
-    async with deployed(cluster, tmp_path_factory.mktemp("logs"), **env) as deployment:
+    async with deployed(cluster, tmp_path_factory.mktemp("logs"), 1, **env) as deployment:
         yield deployment
 
 
@@ -72,6 +72,7 @@ async def deployment(shared_deployment: Deployment) -> Deployment:
     """One service for all tests; each finds one worker."""
     await shared_deployment.mend()
     return shared_deployment
+
 
 async def frozen(deployment: Deployment) -> Process:
     """The only worker, stopped in the middle of what it does; another one has come."""
@@ -85,16 +86,15 @@ async def caught(
     client: Client, gate: Gate, *steps: Step, agent: str = "desk", preface: str = ""
 ) -> list[str]:
     """One run for each step, all of them held at the gate."""
-    told = [
-        await client.submit(step, say("done"), agent=agent, preface=preface) for step in steps
-    ]
+    told = [await client.submit(step, say("done"), agent=agent, preface=preface) for step in steps]
     await gate.reached(holding=len(told))
     return [run["id"] for run in told]
 
 
 async def caught_paying(world: World, client: Client) -> tuple[dict[str, str], list[Gate]]:
     """Runs by tool and window."""
-    runs, gates = {}, []
+    runs: dict[str, str] = {}
+    gates: list[Gate] = []
     for window in ("after", "before"):
         gates.append(world.gate(f"pay:{window}", span=len(PAYING)))
         names = [f"{name} {window}" for name in PAYING]
