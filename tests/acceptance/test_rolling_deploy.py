@@ -186,7 +186,7 @@ DAMAGES = {
     "of another": """update dbos.operation_outputs
         set output = replace(output, '"turn":1', '"turn":7')
         where workflow_uuid = %s and function_name = 'perdure.tool'""",
-    "lost": "update dbos.workflow_status set inputs = 'no JSON' where workflow_uuid = %s",
+    "lost": "update dbos.workflow_input set inputs = 'no JSON' where workflow_uuid = %s",
 }
 
 
