@@ -87,8 +87,10 @@ class Duties:
             await workers.leave(self.lease.connection, self.bench.worker)
 
     async def _give_lease_back(self) -> None:
-        if self.lease.connection is not None and not self.bench.active:
-            await workers.give_up(self.lease.connection, self.bench.worker, "exited")
+        connection, worker = self.lease.connection, self.bench.worker
+        # The threads of legs that were cut act as long as this process lives.
+        if connection is not None and not await workers.pending_legs(connection, worker):
+            await workers.give_up(connection, worker, "exited")
 
     def _main(self) -> None:
         try:

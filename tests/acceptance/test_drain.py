@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import httpx
 import pytest
@@ -19,6 +19,7 @@ from tests.support.inspection import notes
 from tests.support.outside import Reply, effect_sync, get
 from tests.support.polling import eventually, in_time
 from tests.support.processes import Process
+from tests.support.receiver import Receiver
 from tests.support.scripts import Step, say, use
 from tests.support.world import World
 
@@ -55,6 +56,14 @@ async def deployment(shared_deployment: Deployment) -> Deployment:
     """One service for all tests; each finds one worker."""
     await shared_deployment.mend()
     return shared_deployment
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+    receiver.start()
+    yield receiver
+    receiver.stop()
 
 
 # What each run does, and where it is caught.
@@ -172,6 +181,33 @@ async def assert_kept_by_policy(
 
 async def hands_over(leaver: Process) -> bool:
     return "hands over" in leaver.text()
+
+
+async def test_a_call_that_a_leaving_worker_cannot_stop_is_made_again_only_after_its_end(
+    world: World, client: Client, deployment: Deployment, receiver: Receiver
+) -> None:
+    """Its thread may act as long as the process lives, and a webhook keeps that from ending."""
+    narrow = {"PERDURE_GRACE_SECONDS": "0", "PERDURE_WORKER_CONCURRENCY": "1"}
+    await deployment.crash(None, **narrow, PERDURE_WEBHOOK_SECRET="")
+    busy, hook = world.gate("llm:0"), receiver.gate("run.queued")
+    first = await client.submit(say("done"))
+    await busy.reached()
+    leaver = await deployment.start_worker(**narrow)  # the other one looks after the dead
+    gate = world.gate("threaded:before", span=2)
+    step = use("count_once", name="threaded")
+    run = await client.submit(step, say("done"), agent="threaded", callback={"url": receiver.url})
+    await gate.reached()
+    await hook.reached()
+    busy.open()
+    await client.succeeded(first["id"])
+    leaving = asyncio.create_task(deployment.terminate(leaver))
+    await gate.reached(holding=2)
+    assert leaver.exit_code == 0
+    assert await leaving == 0
+    gate.open()
+    await client.succeeded(run["id"])
+    assert world.effects.count("threaded") == 1
+    assert (await client.call(run["id"]))["attempts"] == 2
 
 
 @pytest.mark.parametrize("how", ["a second signal", "no grace", "a short grace"])
