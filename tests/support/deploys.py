@@ -4,6 +4,7 @@ import os
 
 from app import Agent, ToolContext, tool
 from app.durable import leg
+from app.durable.border import open_leg
 from tests.support.odd_tools import count
 from tests.support.outside import Reply, effect, pay
 from tests.support.tools import doc_read, pay_idem, refund
@@ -61,7 +62,7 @@ def look_before_each_batch() -> None:
     run_calls = leg._run_calls
 
     async def look_first(run: str, turn: int, indexes: tuple[int, ...]) -> list[Reply]:
-        await leg.open_leg(run, 0)
+        await open_leg(run, 0)
         return await run_calls(run, turn, indexes)
 
     leg._run_calls = look_first
