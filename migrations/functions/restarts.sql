@@ -73,14 +73,14 @@ begin
                   and (finished_at is null and compensates is null)) then
         return 'unfinished';
     end if;
-    insert into perdure.runs (id, root, agent, agent_version, session, input, metadata, limits, priority, trace_id,
-        forked_from, turns)
-    values (p_run, p_run, r.agent, r.agent_version, p_session, r.input, r.metadata, r.limits, r.priority,
+    insert into perdure.runs (id, root, agent, agent_version, session, input, metadata, limits, priority, queue_key,
+        trace_id, forked_from, turns)
+    values (p_run, p_run, r.agent, r.agent_version, p_session, r.input, r.metadata, r.limits, r.priority, r.queue_key,
         p_trace_id, p_source, p_turn);
     insert into perdure.turns (run, number, model, parameters, prompt_hash, tools_hash, stop_reason, content, usage,
-        attempts, history, worker, started_at, finished_at)
+        attempts, history, worker, provider, started_at, finished_at)
     select p_run, number, model, parameters, prompt_hash, tools_hash, stop_reason, content, usage,
-        attempts, history, worker, started_at, finished_at
+        attempts, history, worker, provider, started_at, finished_at
     from perdure.turns where run = p_source and number <= p_turn;
     -- Results of the last shared turn have not been told yet.
     insert into perdure.calls (id, run, turn, index, root, session, provider_id, tool, proposed, arguments,

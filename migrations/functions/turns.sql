@@ -62,15 +62,18 @@ language sql stable as $$
     from above where limits ->> 'calls' is not null
 $$;
 
--- Before a model call: 'call', or why not: 'answered', 'cancel', 'fenced', or the limit that is reached.
+-- Before a model call: 'call', or why not: 'answered', 'cancel', 'fenced', the limit that is reached, or 'wait': the
+-- provider keeps the run waiting, and a timer is open. `p_cap`: how many calls to it may be under way.
 create or replace function perdure.begin_turn(
     p_run text, p_fence bigint, p_turn integer, p_worker text, p_model text, p_parameters jsonb,
-    p_prompt_hash text, p_tools_hash text, p_take_messages boolean
+    p_prompt_hash text, p_tools_hash text, p_take_messages boolean, p_provider text default null,
+    p_cap integer default null
 ) returns text language plpgsql as $$
 declare
     r perdure.runs;
     t perdure.turns;
     reached text;
+    begun boolean;
 begin
     select * into r from perdure.runs where id = p_run for no key update;
     select * into t from perdure.turns where run = p_run and number = p_turn;
@@ -85,20 +88,24 @@ begin
     if reached is not null then
         return reached;
     end if;
+    begun := t.history #>> '{-1,ended_at}' is null and (t.history #>> '{-1,fence}')::bigint = p_fence;
+    if p_provider is not null and begun is not true and perdure.keeps_waiting(p_run, p_provider, p_cap) then
+        return 'wait';
+    end if;
     if t.run is null then
-        insert into perdure.turns (run, number, model, parameters, prompt_hash, tools_hash, worker, history)
+        insert into perdure.turns (run, number, model, parameters, prompt_hash, tools_hash, worker, history, provider)
         values (p_run, p_turn, p_model, p_parameters, p_prompt_hash, p_tools_hash, p_worker,
-            perdure.open_attempt('[]', 1, p_worker, p_fence));
+            perdure.open_attempt('[]', 1, p_worker, p_fence), p_provider);
         -- What the model has been told stays in the conversation, whatever is found out later.
         update perdure.calls set told_unknown = true
         where session = r.session and state = 'outcome_unknown' and not told_unknown;
-    elsif t.history #>> '{-1,ended_at}' is not null or (t.history #>> '{-1,fence}')::bigint <> p_fence then
+    elsif not begun then
         if t.history #>> '{-1,ended_at}' is null then
             update perdure.runs set model_calls = model_calls + 1, repaid_model_calls = repaid_model_calls + 1
             where id = p_run;
         end if;
         update perdure.turns set attempts = t.attempts + 1, worker = p_worker, model = p_model,
-            parameters = p_parameters, prompt_hash = p_prompt_hash, tools_hash = p_tools_hash,
+            parameters = p_parameters, prompt_hash = p_prompt_hash, tools_hash = p_tools_hash, provider = p_provider,
             history = perdure.open_attempt(
                 perdure.close_attempt(t.history, 'interrupted'), t.attempts + 1, p_worker, p_fence)
         where run = p_run and number = p_turn;
@@ -147,6 +154,7 @@ begin
     update perdure.turns set model = p_model, stop_reason = p_stop_reason, content = p_content, usage = p_usage,
         finished_at = now(), history = perdure.close_attempt(history, 'answered')
     where run = p_run and number = p_turn;
+    perform perdure.ease(t);
     update perdure.runs set turns = p_turn, model_failures = 0, breaches = 0, losses = 0, model_calls = model_calls + 1,
         input_tokens = input_tokens + (p_usage ->> 'input_tokens')::bigint,
         output_tokens = output_tokens + (p_usage ->> 'output_tokens')::bigint,
@@ -173,10 +181,11 @@ begin
     return 'ok';
 end $$;
 
--- Records that a model call failed; with seconds, opens the timer that the next attempt waits for.
+-- Records that a model call failed; with seconds, opens the timer that the next attempt waits for. `p_told`: the
+-- seconds in which the provider wants to hear from nobody; null where it did not complain of too many calls.
 create or replace function perdure.fail_turn(
     p_run text, p_fence bigint, p_turn integer, p_outcome text, p_detail text, p_maybe_paid boolean,
-    p_retry_seconds double precision
+    p_retry_seconds double precision, p_told double precision default null
 ) returns text language plpgsql as $$
 declare
     r perdure.runs;
@@ -198,6 +207,9 @@ begin
         model_calls = model_calls + p_maybe_paid::integer,
         repaid_model_calls = repaid_model_calls + (p_maybe_paid and p_retry_seconds is not null)::integer
     where id = p_run;
+    if p_told is not null and t.provider is not null then
+        perform perdure.throttle(t, p_told);
+    end if;
     if p_outcome = 'cancelled' then
         return 'ok';
     elsif p_retry_seconds is null then

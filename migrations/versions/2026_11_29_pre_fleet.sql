@@ -12,15 +12,32 @@ create index runs_ended on perdure.runs (finished_at) where finished_at is not n
 alter table perdure.workers add column leaving boolean not null default false,
                             add column isolated boolean not null default false;
 
--- What all workers know of a model provider: `not_before` is what it told; `next_at` and `spacing` (seconds) spread
--- the calls after it has told so, as of `throttled_at`.
+-- What all workers know of a model provider. Nobody asks it before `not_before`, which it told. `spacing` (seconds)
+-- keeps calls apart after it has told so, `next_at` is when the next one may follow. `throttled_at`: when the spacing
+-- grew last. `cap`: how many calls the operator allows at once.
 create table perdure.providers (
     name text primary key,
     not_before timestamptz,
     next_at timestamptz,
     spacing double precision not null default 0 check (spacing >= 0),
-    throttled_at timestamptz
+    throttled_at timestamptz,
+    cap integer check (cap > 0)
 );
+
+-- Runs that wait to ask a provider, in the order of `asked_at`. `let_in_at`: when a run's turn came.
+create table perdure.line (
+    run text primary key references perdure.runs on delete cascade,
+    provider text not null,
+    asked_at timestamptz not null,
+    let_in_at timestamptz
+);
+create index line_in_order on perdure.line (provider, asked_at) where let_in_at is null;
+
+alter table perdure.turns add column provider text;
+
+-- With more parameters, which have defaults for processes of the release before.
+drop function if exists perdure.begin_turn;
+drop function if exists perdure.fail_turn;
 
 create index idempotency_by_run on perdure.idempotency (run);
 
