@@ -19,7 +19,7 @@ PerdureError                      code (slug of the problem type), status, title
 ├── Unauthorized                  401 unauthorized
 ├── Forbidden                     403 forbidden
 ├── RateLimited                   429 rate-limited
-├── QueueFull                     429 queue-full
+├── QueueFull                     429 queue-full, says when to come back
 ├── DatabaseUnavailable           503 database-unavailable, says when to come back
 └── Internal                      500 internal
 ConfigurationError                a process that must not start; never an answer over HTTP
@@ -136,7 +136,13 @@ class RateLimited(PerdureError):
 
 
 class QueueFull(PerdureError):
+    """`retry_after` is in whole seconds, as the header of that name."""
+
     code, status, title = "queue-full", 429, "The queue is full"
+
+    def __init__(self, detail: str, *, retry_after: int = 5) -> None:
+        super().__init__(detail)
+        self.retry_after = retry_after
 
 
 class DatabaseUnavailable(PerdureError):

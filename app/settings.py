@@ -25,6 +25,8 @@ from app.errors import ConfigurationError
 PREFIX = "PERDURE_"
 # The test suite's own switches reach the processes it starts.
 IGNORED_PREFIX = "PERDURE_TEST_"
+# A rate over more than a day would need more of the past than is kept.
+LONGEST_PERIOD = 86400
 
 
 def is_loopback(host: str) -> bool:
@@ -83,6 +85,31 @@ def _check_webhook_secret(value: SecretStr) -> SecretStr:
     return value
 
 
+def _to_rate(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    count, slash, seconds = value.partition("/")
+    try:
+        rate = int(count), float(seconds)
+    except ValueError:
+        rate = 0, 0.0
+    if not slash or rate[0] < 1 or not 0 < rate[1] <= LONGEST_PERIOD:
+        raise ValueError(
+            f"must be runs/seconds such as 10/60, at least one in at most {LONGEST_PERIOD} s, "
+            f"not {value!r}"
+        )
+    return rate
+
+
+def _check_share(value: int | None, info: ValidationInfo) -> int | None:
+    """What one key may take of a worker is part of what the worker, and the key, may take."""
+    for name in ("worker_concurrency", "queue_key_concurrency"):
+        most = info.data.get(name)
+        if value is not None and most is not None and value > most:
+            raise ValueError(f"must be at most {PREFIX}{name.upper()}, which is {most}")
+    return value
+
+
 def _require_key(value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
     host = info.data.get("host", "127.0.0.1")
     if value is None and not is_loopback(host):
@@ -108,7 +135,14 @@ class Settings(BaseModel):
     grace_seconds: float = Field(20, ge=0, le=3600)
     lease_seconds: float = Field(10, ge=3, le=300)
     worker_concurrency: int = Field(100, ge=1, le=1000)
+    queue_key_concurrency: int | None = Field(None, ge=1, le=100_000)
+    queue_key_worker_concurrency: Annotated[
+        Annotated[int, Field(ge=1)] | None, AfterValidator(_check_share)
+    ] = None
+    queue_key_rate: Annotated[tuple[int, float] | None, BeforeValidator(_to_rate)] = None
+    queue_limit: int = Field(10_000, ge=1, le=10_000_000)
     model_attempts: int = Field(6, ge=1, le=100)
+    model_concurrency: int | None = Field(None, ge=1, le=100_000)
     webhook_secret: Annotated[SecretStr, AfterValidator(_check_webhook_secret)] | None = None
     webhook_allow_private: bool = False
     allow_unsafe_database: bool = False

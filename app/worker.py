@@ -69,7 +69,7 @@ def serve(settings: Settings, *, isolated: bool = False) -> None:
             runtime.launch_isolated()
             _stay_while_needed(bench, stop)
         else:
-            runtime.launch(settings.worker_concurrency)
+            runtime.launch(settings.worker_concurrency, _key_limits(settings))
             log.info("worker %s is ready", bench.worker)
             stop.wait()
         log.info("worker %s hands over its runs", bench.worker)
@@ -136,7 +136,16 @@ def _bench(settings: Settings, worker: WorkerId, url: str, registry: Registry) -
         registry=registry,
         model=AnthropicModel(),
         model_attempts=settings.model_attempts,
+        model_concurrency=settings.model_concurrency,
         notifier=Notifier(database),
+    )
+
+
+def _key_limits(settings: Settings) -> runtime.KeyLimits:
+    return runtime.KeyLimits(
+        settings.queue_key_concurrency,
+        settings.queue_key_worker_concurrency,
+        settings.queue_key_rate,
     )
 
 

@@ -29,7 +29,7 @@ class Legs:
         """After `pause` seconds. A leg that exists already is an error: a lost wake-up, else."""
         place = await runs.place(transaction.connection, run)
         options: EnqueueOptions = {
-            "queue_name": names.QUEUE,
+            "queue_name": names.RUNS,
             "workflow_name": names.LEG,
             "workflow_id": leg_id(run, leg),
             "workflow_id_reuse_policy": "reject",
@@ -41,6 +41,8 @@ class Legs:
         if place["suspect"]:
             options["queue_name"] = names.SUSPECTS
             pause = max(pause, SUSPECTS_PAUSE)
+        else:
+            options["queue_partition_key"] = place["queue_key"]
         if pause:
             options["delay_seconds"] = pause
         await transaction.sqlalchemy.run_sync(
@@ -48,7 +50,10 @@ class Legs:
         )
 
     def resume(self, workflow: str, queue: str) -> None:
-        """Blocks. Hands a pending leg back to the queue, whoever had it."""
+        """Blocks. Hands a pending leg back to the queue it came from, whoever had it.
+
+        Its key stays with it: without one no partition of the queue would ever hold it.
+        """
         self._client.resume_workflow(workflow, queue_name=queue)
 
     def drop(self, workflow: str) -> None:

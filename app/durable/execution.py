@@ -52,6 +52,8 @@ class Bench:
     registry: Registry
     model: ModelClient
     model_attempts: int
+    # Calls under way at once over all workers; None for as many as there are.
+    model_concurrency: int | None
     notifier: Notifier
     bodies: Bodies = field(default_factory=Bodies)
     active: Counter[str] = field(default_factory=Counter)

@@ -19,6 +19,8 @@ Output = dict[str, Any]
 
 # A Retry-After beyond this is not waited for: the run fails.
 LONGEST_WAIT = 3600.0
+# The provider has too much to do: what it says then is said to all workers.
+CROWDED = (429, 529)
 LIMITS = {
     "limit_turns": "turns",
     "limit_tokens": "tokens",
@@ -35,7 +37,14 @@ async def model_step(run: str, turn: int, continuing: bool) -> Output:
     definition = me.facts["definition"]
     verdict = await at.store(
         lambda c: turns.begin(
-            c, run, me.fence, turn, at.worker, _asked(definition), take_messages=not continuing
+            c,
+            run,
+            me.fence,
+            turn,
+            at.worker,
+            _asked(definition, at.model.provider),
+            take_messages=not continuing,
+            cap=at.model_concurrency,
         )
     )
     match me.guard(verdict):
@@ -46,6 +55,8 @@ async def model_step(run: str, turn: int, continuing: bool) -> Output:
             return {"turn": turn, "outcome": "cancel"}
         case "call":
             return await _call(run, turn, definition)
+        case "wait":
+            return _backing_off(turn)
         case "deadline":
             return _failed(turn, "deadline", "The run's deadline has passed.")
         case limit:
@@ -120,7 +131,7 @@ async def _fail(run: str, turn: int, failure: ModelFailure, failures: int) -> Ou
     pause = _back_off(run, turn, failures) + (failure.retry_after or 0.0)
     if failure.verdict == "retry" and failures < at.model_attempts and pause <= LONGEST_WAIT:
         await _record_failure(run, turn, failure, pause)
-        return {"turn": turn, "outcome": "backing_off", "draining": at.draining.is_set()}
+        return _backing_off(turn)
     await _record_failure(run, turn, failure, None)
     return _failed(turn, "model_error", f"{failure.type}: {failure.detail}")
 
@@ -139,13 +150,24 @@ async def _record_failure(
             detail=failure.detail,
             maybe_paid=failure.maybe_paid,
             retry_seconds=retry_seconds,
+            told=_told(failure),
         )
     )
     me.guard(verdict)
 
 
+def _backing_off(turn: int) -> Output:
+    return {"turn": turn, "outcome": "backing_off", "draining": bench().draining.is_set()}
+
+
 def _failed(turn: int, reason: str, detail: str) -> Output:
     return {"turn": turn, "outcome": "failed", "reason": reason, "detail": detail}
+
+
+def _told(failure: ModelFailure) -> float | None:
+    if failure.status not in CROWDED:
+        return None
+    return min(failure.retry_after or 0.0, LONGEST_WAIT)
 
 
 def _back_off(run: str, turn: int, failures: int) -> float:
@@ -154,7 +176,7 @@ def _back_off(run: str, turn: int, failures: int) -> float:
     return min(0.5 * 2.0 ** (failures - 1), 60.0) * (0.75 + spread / 2)
 
 
-def _asked(definition: Output) -> turns.Asked:
+def _asked(definition: Output, provider: str) -> turns.Asked:
     tools = [_schema(tool) for tool in definition["tools"]]
     return turns.Asked(
         model=definition["model"],
@@ -165,6 +187,7 @@ def _asked(definition: Output) -> turns.Asked:
         },
         prompt_hash=digest(_instructions(definition)),
         tools_hash=digest(tools),
+        provider=provider,
     )
 
 

@@ -1,10 +1,13 @@
 """DBOS itself: how it is configured, launched, migrated and left."""
 
 import logging
+import math
+from dataclasses import dataclass
 
 import psycopg
 import sqlalchemy
 from dbos import DBOS, DBOSConfig
+from dbos._queue import QueueRateLimit
 from sqlalchemy import event
 
 import app.durable.leg  # noqa: F401 - registers the workflow and its steps under their names
@@ -50,14 +53,44 @@ def configure(url: str, worker: str) -> None:
     DBOS(config=config)
 
 
-def launch(concurrency: int) -> None:
+@dataclass(frozen=True)
+class KeyLimits:
+    """What the runs of one queue key may take; None for no limit.
+
+    `worker_concurrency`: of one worker; `rate`: legs begun, in seconds.
+    """
+
+    concurrency: int | None = None
+    worker_concurrency: int | None = None
+    rate: tuple[int, float] | None = None
+
+    def share(self, of_worker: int) -> int:
+        """One slot in five is kept for other keys: a burst of one would hold them all for as long
+        as its model calls take."""
+        if self.worker_concurrency is not None:
+            return self.worker_concurrency
+        return min(math.ceil(of_worker * 4 / 5), self.concurrency or of_worker)
+
+
+def launch(concurrency: int, of_key: KeyLimits | None = None) -> None:
     """Blocks, and must not run on the event loop."""
-    DBOS.listen_queues([names.QUEUE])
+    of_key = of_key or KeyLimits()
+    DBOS.listen_queues([names.RUNS, names.QUEUE])
     DBOS.launch()
+    DBOS.register_queue(
+        names.RUNS,
+        worker_concurrency=concurrency,
+        partition_concurrency=of_key.concurrency,
+        partition_worker_concurrency=of_key.share(concurrency),
+        partition_limiter=of_key.rate
+        and QueueRateLimit(limit=of_key.rate[0], period=of_key.rate[1]),
+        polling_interval_sec=0.05,
+        on_conflict="always_update",
+    )
     DBOS.register_queue(
         names.QUEUE,
         worker_concurrency=concurrency,
-        polling_interval_sec=0.05,
+        polling_interval_sec=1.0,
         on_conflict="always_update",
     )
 

@@ -1,11 +1,14 @@
-"""What the database's clock does, by any worker's hand: timers are due, questions, runs expire."""
+"""What the database's clock does, by any worker's hand.
+
+Timers are due, questions and runs expire, and providers have room again.
+"""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from app.durable.ending import let_go
 from app.durable.enqueue import Legs
-from app.store import runs, sessions, waits
+from app.store import runs, sessions, turns, waits
 from app.store.db import Connection, Database, Transaction, be_brief
 
 log = logging.getLogger(__name__)
@@ -18,6 +21,8 @@ Act = Callable[[Transaction, Legs, str], Awaitable[None]]
 
 
 async def sweep(database: Database, legs: Legs) -> None:
+    async with database.connection() as connection:
+        await turns.let_in(connection)
     await _each(database, legs, waits.due, _expire)
     await _each(database, legs, waits.to_remind, _remind)
     await _each(database, legs, runs.overdue, _end)

@@ -114,7 +114,7 @@ def _members(problem: PerdureError) -> dict[str, Any]:
 
 def _headers(problem: PerdureError) -> dict[str, str]:
     match problem:
-        case errors.DatabaseUnavailable():
+        case errors.QueueFull() | errors.DatabaseUnavailable():
             return {"Retry-After": str(problem.retry_after)}
         case errors.Unauthorized():
             return {"WWW-Authenticate": "Bearer"}

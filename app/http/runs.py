@@ -121,6 +121,7 @@ def _submission(body: RunBody, trace_id: str) -> runs.Submission:
         on_busy=body.on_busy,
         limits=dict(body.limits),
         priority=body.priority,
+        queue_key=body.queue_key,
         deadline=body.deadline,
         metadata=body.metadata,
         callback=body.callback.url if body.callback else None,

@@ -50,6 +50,7 @@ class AnthropicModel:
             max_retries=0,
             timeout=httpx2.Timeout(read_seconds, connect=CONNECT_SECONDS),
         )
+        self.provider = _name_provider(self._client.base_url)
 
     async def answer(
         self, request: ModelRequest, on_text: Callable[[str], None] | None = None
@@ -129,6 +130,11 @@ class AnthropicModel:
                 detail = detail.replace(secret, "[key]")
         cleaned: str = replace_lone_halves(detail.replace("\0", ""))
         return cleaned[:DETAIL_LENGTH]
+
+
+def _name_provider(url: httpx2.URL) -> str:
+    host = url.netloc.decode()
+    return "anthropic" if host == "api.anthropic.com" else host
 
 
 async def _read(response: httpx2.Response, on_text: Callable[[str], None] | None) -> ModelAnswer:

@@ -48,6 +48,10 @@ class ModelFailure:
 
 
 class ModelClient(Protocol):
+    """`provider`: names who answers, and whose limits all workers share."""
+
+    provider: str
+
     async def answer(
         self, request: ModelRequest, on_text: Callable[[str], None] | None = None
     ) -> ModelAnswer | ModelFailure:

@@ -25,6 +25,8 @@ class Services:
     legs: Legs
     notifier: Notifier
     callbacks: Callbacks = Callbacks()
+    # Runs that may be queued under one queue key.
+    queue_limit: int = 10_000
 
 
 def refuse_large(said: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from app.errors import (
     FieldError,
     IdempotencyKeyReused,
     Invalid,
+    QueueFull,
     TargetBusy,
 )
 from app.services.cancels import Order, cancel_tree
@@ -30,6 +31,7 @@ class Submission:
     on_busy: str
     limits: dict[str, Any]
     priority: int
+    queue_key: str | None
     deadline: datetime | None
     metadata: dict[str, str]
     callback: str | None
@@ -69,8 +71,14 @@ async def submit(
             if key is not None:
                 await idempotency.point(connection, caller.actor, key, existing)
             return Submitted(existing, existing=True)
+        queue_key = submission.queue_key or caller.actor
+        if await runs.is_full(connection, queue_key, services.queue_limit):
+            raise QueueFull(
+                f"{services.queue_limit} runs are queued under the queue key {queue_key!r}, and no "
+                "more may be; nothing was stored. Send the request again later."
+            )
         held = bool(await sessions.active(connection, session, submission.target))
-        await _insert(connection, run, session, submission, agent, held=held)
+        await _insert(connection, run, session, queue_key, submission, agent, held=held)
         if not held:
             await services.legs.enqueue(transaction, run, 1)
     services.notifier.tell(run)
@@ -127,6 +135,7 @@ async def _insert(
     connection: Connection,
     run: str,
     session: str,
+    queue_key: str,
     submission: Submission,
     agent: Row,
     *,
@@ -144,6 +153,7 @@ async def _insert(
             "metadata": encode(submission.metadata),
             "limits": encode(_limits(agent, submission.limits)),
             "priority": submission.priority,
+            "queue_key": queue_key,
             "deadline": submission.deadline,
             "callback": submission.callback,
             "trace_id": submission.trace_id,

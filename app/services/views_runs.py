@@ -83,6 +83,7 @@ def shape(run: Row, live: Agents) -> Json:
         "target": run["target"],
         "metadata": run["metadata"],
         "priority": run["priority"],
+        "queue_key": run["queue_key"],
         "deadline": moment(run["deadline"]),
         **_progress(run),
         "trace_id": run["trace_id"],

@@ -12,9 +12,10 @@ async def insert(connection: Connection, child: dict[str, Any]) -> None:
         connection,
         """insert into perdure.runs
                (id, root, parent, delegated_by, depth, agent, agent_version, session,
-                input, limits, priority, deadline, callback, trace_id)
+                input, limits, priority, queue_key, deadline, callback, trace_id)
            select %(id)s, root, id, %(delegated_by)s, depth + 1, %(agent)s, %(agent_version)s,
-               %(session)s, %(input)s, %(limits)s, priority, deadline, callback, trace_id
+               %(session)s, %(input)s, %(limits)s, priority, queue_key, deadline,
+               callback, trace_id
            from perdure.runs where id = %(parent)s returning id""",
         **child,
     )

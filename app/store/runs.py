@@ -11,10 +11,10 @@ async def insert(connection: Connection, run: dict[str, Any], *, held: bool) -> 
         connection,
         """insert into perdure.runs
                (id, root, agent, agent_version, session, target, input, metadata, limits,
-                priority, deadline, callback, trace_id, held)
+                priority, queue_key, deadline, callback, trace_id, held)
            values (%(id)s, %(id)s, %(agent)s, %(agent_version)s, %(session)s, %(target)s,
                %(input)s, %(metadata)s, %(limits)s,
-               %(priority)s, %(deadline)s, %(callback)s, %(trace_id)s, %(held)s)
+               %(priority)s, %(queue_key)s, %(deadline)s, %(callback)s, %(trace_id)s, %(held)s)
            returning id""",
         **run,
         held=held,
@@ -103,13 +103,27 @@ async def end(
 
 
 async def place(connection: Connection, run: str) -> Row:
-    """Where its next leg is to be enqueued: {priority, suspect}."""
+    """Where its next leg is to be enqueued: {queue_key, priority, suspect}."""
     found = await row(
         connection,
-        "select priority, losses >= 2 as suspect from perdure.runs where id = %(run)s",
+        """select queue_key, priority, losses >= 2 as suspect
+           from perdure.runs where id = %(run)s""",
         run=run,
     )
-    return found or {"priority": 0, "suspect": False}
+    assert found is not None
+    return found
+
+
+async def is_full(connection: Connection, queue_key: str, limit: int) -> bool:
+    """Whether so many runs of this key are queued."""
+    found = await row(
+        connection,
+        """select from perdure.runs where queue_key = %(queue_key)s and status = 'queued'
+           offset %(limit)s - 1 limit 1""",
+        queue_key=queue_key,
+        limit=limit,
+    )
+    return found is not None
 
 
 async def lock(connection: Connection, run: str) -> Row | None:

@@ -16,6 +16,7 @@ class Asked:
     parameters: dict[str, Any]
     prompt_hash: str
     tools_hash: str
+    provider: str
 
 
 async def begin(
@@ -27,8 +28,12 @@ async def begin(
     asked: Asked,
     *,
     take_messages: bool,
+    cap: int | None = None,
 ) -> str:
-    """'call', or why the model may not be called: see the function."""
+    """'call', or why the model may not be called: see the function.
+
+    `cap`: how many calls to its provider may be under way.
+    """
     return await verdict(
         connection,
         "begin_turn",
@@ -41,6 +46,8 @@ async def begin(
         prompt_hash=asked.prompt_hash,
         tools_hash=asked.tools_hash,
         take_messages=take_messages,
+        provider=asked.provider,
+        cap=cap,
     )
 
 
@@ -86,7 +93,9 @@ async def fail(
     detail: str,
     maybe_paid: bool,
     retry_seconds: float | None,
+    told: float | None = None,
 ) -> str:
+    """`told`: the seconds in which the provider, who complains, wants to hear from nobody."""
     return await verdict(
         connection,
         "fail_turn",
@@ -97,7 +106,13 @@ async def fail(
         detail=scrub(detail),
         maybe_paid=maybe_paid,
         retry_seconds=retry_seconds,
+        told=told,
     )
+
+
+async def let_in(connection: Connection) -> None:
+    """Lets runs go that wait for room at their provider, as far as there is some."""
+    await call(connection, "let_in")
 
 
 async def asks_too_much(connection: Connection, run: str) -> bool:

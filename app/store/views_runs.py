@@ -55,6 +55,7 @@ CONDITIONS: Mapping[str, LiteralString] = {
     "agent": "run.agent = %(agent)s",
     "session": "run.session = %(session)s",
     "target": "run.target = %(target)s",
+    "queue_key": "run.queue_key = %(queue_key)s",
     "created_after": "run.created_at > %(created_after)s",
     "created_before": "run.created_at < %(created_before)s",
 }

@@ -88,6 +88,7 @@ class Run(Answer):
     target: str | None
     metadata: dict[str, str]
     priority: int
+    queue_key: str
     deadline: datetime | None
     turns: int
     leg: int

@@ -72,6 +72,7 @@ class RunsQuery(ListQuery):
     agent: Text | None = None
     session: Text | None = None
     target: Text | None = None
+    queue_key: Text | None = None
     created_after: Instant | None = None
     created_before: Instant | None = None
 

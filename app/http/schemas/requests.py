@@ -134,6 +134,7 @@ class RunBody(Strict):
     limits: LimitsBody = {}
     # As DBOS has it: the lower number goes first, and 0, the default, before all others.
     priority: Annotated[int, Field(ge=0, le=1000)] = 0
+    queue_key: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:@/-]{1,128}$")] | None = None
     deadline: Instant | None = None
     callback: CallbackBody | None = None
     metadata: Annotated[
