@@ -18,6 +18,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "mended: shares a service with its like, each finds whole what others killed"
     )
+    config.addinivalue_line("markers", "limits: shares a service that limits each queue key")
     if threading.current_thread() is threading.main_thread():
         # Asked to end, the suite still stops what it has started.
         signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -84,3 +84,15 @@ def size(database_url: str) -> int:
         row = connection.execute("select pg_database_size(current_database())").fetchone()
         assert row is not None
         return int(row[0])
+
+
+def taken(database_url: str) -> dict[str, int]:
+    """What runs hold of the queues and of their provider: legs not ended, places in line."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        row = connection.execute(
+            """select (select count(*) from dbos.workflow_status
+                       where status in ('ENQUEUED', 'DELAYED', 'PENDING')),
+                   (select count(*) from perdure.line where let_in_at is null)"""
+        ).fetchone()
+        assert row is not None
+        return {"legs": row[0], "places": row[1]}

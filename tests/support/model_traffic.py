@@ -2,9 +2,11 @@
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tests.support.gates import Disconnected, Gates
@@ -19,6 +21,7 @@ class ModelRequest:
     headers: dict[str, str]
     status: int | None = None
     arrived_at: float = field(default_factory=time.monotonic)
+    answered_at: float | None = None
 
     @property
     def step(self) -> int:
@@ -62,12 +65,40 @@ class ModelRequest:
 
 
 @dataclass
+class Pace:
+    """What the model allows: a call each `every` seconds. Others are told when to come back."""
+
+    every: float
+    retry_after: int
+    free_at: float = 0.0
+
+    def allows(self, at: float) -> bool:
+        if at < self.free_at:
+            return False
+        self.free_at = at + self.every
+        return True
+
+    def refusal(self) -> JSONResponse:
+        error = {"type": "rate_limit_error", "message": "Too many requests."}
+        headers = {"retry-after": str(self.retry_after)}
+        return JSONResponse({"type": "error", "error": error}, 429, headers)
+
+    def ignored(self, requests: Sequence[ModelRequest], on_their_way: float) -> list[float]:
+        """How long after a refusal requests came that should not have; those sent within
+        `on_their_way` seconds of it may have been under way."""
+        refused = [r.answered_at for r in requests if r.status == 429 and r.answered_at]
+        since = [request.arrived_at - at for request in requests for at in refused]
+        return [seconds for seconds in since if on_their_way < seconds < self.retry_after]
+
+
+@dataclass
 class ModelTraffic:
     """An ASGI wrapper round the model; `requests` are in order of arrival."""
 
     model: ASGIApp
     gates: Gates
     requests: list[ModelRequest] = field(default_factory=list)
+    pace: Pace | None = None
 
     def about(self, mark: str) -> list[ModelRequest]:
         """The requests whose transcript mentions `mark`: those of one run among several."""
@@ -89,13 +120,17 @@ class ModelTraffic:
             await self.gates.pass_through(f"llm:{request.step}", receive)
         except Disconnected:
             return
-        await self.model(scope, _replay(raw, receive), _recording(request, send))
+        answer = self.model
+        if self.pace is not None and not self.pace.allows(request.arrived_at):
+            answer = self.pace.refusal()
+        await answer(scope, _replay(raw, receive), _recording(request, send))
 
 
 def _recording(request: ModelRequest, send: Send) -> Send:
     async def record(message: Message) -> None:
         if message["type"] == "http.response.start":
             request.status = message["status"]
+            request.answered_at = time.monotonic()
         await send(message)
 
     return record

@@ -43,6 +43,27 @@ def test_values_are_read_from_the_environment() -> None:
     assert settings.log_level == "DEBUG"
 
 
+def test_what_a_queue_key_may_take_is_read_from_the_environment() -> None:
+    settings = load({**REQUIRED, "PERDURE_QUEUE_KEY_RATE": "10/0.5", "PERDURE_QUEUE_LIMIT": "7"})
+
+    assert (settings.queue_key_rate, settings.queue_limit) == ((10, 0.5), 7)
+    assert (settings.queue_key_concurrency, settings.queue_key_worker_concurrency) == (None, None)
+    assert settings.model_concurrency is None
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("WORKER_CONCURRENCY", "10"), ("QUEUE_KEY_CONCURRENCY", "10")]
+)
+def test_the_part_of_a_worker_is_no_more_than_the_whole(name: str, most: str) -> None:
+    share = "PERDURE_QUEUE_KEY_WORKER_CONCURRENCY"
+    whole = {f"PERDURE_{name}": most}
+
+    assert refuse(**whole, **{share: "11"}) == [
+        f"{share}: must be at most PERDURE_{name}, which is 10"
+    ]
+    assert load({**REQUIRED, **whole, share: "10"}).queue_key_worker_concurrency == 10
+
+
 def test_settings_cannot_be_changed_after_the_start() -> None:
     settings = load(REQUIRED)
 
@@ -117,6 +138,17 @@ def test_a_wrong_secret_is_not_repeated(name: str, value: str, problem: str) -> 
         ("LEASE_SECONDS", "inf"),
         ("WORKER_CONCURRENCY", "0"),
         ("MODEL_ATTEMPTS", "0"),
+        ("MODEL_CONCURRENCY", "0"),
+        ("QUEUE_LIMIT", "0"),
+        ("QUEUE_KEY_CONCURRENCY", "0"),
+        ("QUEUE_KEY_WORKER_CONCURRENCY", "0"),
+        ("QUEUE_KEY_RATE", "10"),
+        ("QUEUE_KEY_RATE", "0/60"),
+        ("QUEUE_KEY_RATE", "10/0"),
+        ("QUEUE_KEY_RATE", "10/inf"),
+        ("QUEUE_KEY_RATE", "10/nan"),
+        ("QUEUE_KEY_RATE", "ten/60"),
+        ("QUEUE_KEY_RATE", "10/60/1"),
         ("ALLOW_UNSAFE_DATABASE", "perhaps"),
         ("LOG_LEVEL", "loud"),
     ],

@@ -117,17 +117,19 @@ async def test_a_child_is_queued_with_what_its_agent_declares(stage: Stage, benc
 
 async def test_a_child_has_the_place_in_the_queue_of_its_parent(stage: Stage, bench: Bench) -> None:
     run, fence, _ = await stage.calling("delegate", agent="host")
-    await stage.do("update perdure.runs set priority = 7 where id = %(run)s", run=run)
+    await stage.do(
+        "update perdure.runs set priority = 7, queue_key = 'acme' where id = %(run)s", run=run
+    )
 
     await delegate(bench, run, fence, agent="host")
 
     found = await stage.one(
-        """select s.priority from perdure.runs r
+        """select s.priority, s.queue_partition_key from perdure.runs r
            join dbos.workflow_status s on s.workflow_uuid = r.id || ':1'
            where r.parent = %(run)s""",
         run=run,
     )
-    assert found["priority"] == 7
+    assert found == {"priority": 7, "queue_partition_key": "acme"}
 
 
 async def test_a_child_of_an_agent_that_nobody_knows_is_refused_with_those_there_are(

@@ -7,12 +7,11 @@ from collections.abc import AsyncIterator, Iterator
 import psycopg
 import pytest
 import pytest_asyncio
-from dbos._error import DBOSWorkflowIDInUseError
 from dbos._serialization import DefaultSerializer
 
 from app.durable import names, runtime
 from app.durable.enqueue import Legs
-from app.store.db import Connection, Database, row, rows
+from app.store.db import Connection
 from tests.integration.durable import pins
 from tests.integration.durable.journal import ends, has_left, outcome, start, status, steps
 from tests.integration.durable.pins import script
@@ -178,95 +177,22 @@ async def test_a_leg_whose_row_cannot_be_read_is_over_as_an_error(
     assert script(name).calls["fence"] == 1
 
 
-async def enqueue(url: str, legs: Legs, run: str, leg: int = 1, *, fail: bool = False) -> None:
-    async with Database(url, size=1, patience=5) as database, database.transaction() as transaction:
-        await legs.enqueue(transaction, run, leg)
-        if fail:
-            raise ValueError("the transaction is rolled back")
-
-
-async def test_a_leg_is_enqueued_with_what_its_worker_will_look_for(
-    database_url: str, onlooker: Connection
+@pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize(("queue", "key"), [(names.RUNS, "acme"), (names.QUEUE, None)])
+async def test_a_leg_given_back_to_its_queue_is_claimed_there(
+    journal: Connection, legs: Legs, queue: str, key: str | None
 ) -> None:
-    legs = Legs(database_url)
-
-    await enqueue(database_url, legs, "run_1")
-
-    found = await row(onlooker, "select * from dbos.workflow_status")
-    assert found is not None
-    expected = {
-        "workflow_uuid": "run_1:1",
-        "status": "ENQUEUED",
-        "name": names.LEG,
-        "queue_name": names.QUEUE,
-        "application_version": names.APPLICATION_VERSION,
-        "executor_id": None,
-        "serialization": "perdure_json",
-    }
-    assert {name: found[name] for name in expected} == expected
-    legs.close()
-
-
-async def test_a_rolled_back_transaction_leaves_no_leg(
-    database_url: str, onlooker: Connection
-) -> None:
-    legs = Legs(database_url)
-
-    with pytest.raises(ValueError, match="rolled back"):
-        await enqueue(database_url, legs, "run_1", fail=True)
-
-    assert await rows(onlooker, "select * from dbos.workflow_status") == []
-    legs.close()
-
-
-async def test_a_leg_that_is_there_already_is_refused(
-    database_url: str, onlooker: Connection
-) -> None:
-    legs = Legs(database_url)
-    await enqueue(database_url, legs, "run_1")
-
-    with pytest.raises(DBOSWorkflowIDInUseError):
-        await enqueue(database_url, legs, "run_1")
-
-    await enqueue(database_url, legs, "run_1", 2)
-    assert len(await rows(onlooker, "select * from dbos.workflow_status")) == 2
-    legs.close()
-
-
-async def test_a_pending_leg_is_given_back_to_its_own_queue(
-    database_url: str, onlooker: Connection
-) -> None:
-    legs = Legs(database_url)
-    await enqueue(database_url, legs, "run_1")
-    await onlooker.execute(
-        """update dbos.workflow_status
-           set status = 'PENDING', executor_id = 'dead', owner_xid = 'x', recovery_attempts = 7"""
+    name = f"q-{queue}:1"
+    script(name).fences = 1
+    await start(pins.fenced, name)
+    await has_left(name, 1)
+    await journal.execute(
+        """update dbos.workflow_status set queue_name = %s, queue_partition_key = %s
+           where workflow_uuid = %s""",
+        [queue, key, name],
     )
 
-    await asyncio.to_thread(legs.resume, "run_1:1", names.QUEUE)
+    await asyncio.to_thread(legs.resume, name, queue)
 
-    found = await row(
-        onlooker,
-        "select status, queue_name, owner_xid, recovery_attempts from dbos.workflow_status",
-    )
-    assert found == {
-        "status": "ENQUEUED",
-        "queue_name": names.QUEUE,
-        "owner_xid": None,
-        "recovery_attempts": 0,
-    }
-    legs.close()
-
-
-@pytest.mark.parametrize("over", ["SUCCESS", "ERROR"])
-async def test_a_leg_that_is_over_is_not_run_again(
-    database_url: str, onlooker: Connection, over: str
-) -> None:
-    legs = Legs(database_url)
-    await enqueue(database_url, legs, "run_1")
-    await onlooker.execute("update dbos.workflow_status set status = %s", [over])
-
-    await asyncio.to_thread(legs.resume, "run_1:1", names.QUEUE)
-
-    assert await status(onlooker, "run_1:1") == over
-    legs.close()
+    await ends(journal, name, "SUCCESS")
+    assert script(name).calls == {"answer 0": 1, "fence": 2}

@@ -22,7 +22,7 @@ async def test_the_list_goes_back_in_time_page_by_page(http: httpx.AsyncClient, 
 
 async def test_runs_are_filtered(http: httpx.AsyncClient, rows: Rows) -> None:
     old = await rows.run(created_at="2020-01-01T00:00:00Z", agent="other", session="ses_A")
-    done = await rows.run(created_at="2021-01-01T00:00:00Z", target="t 1")
+    done = await rows.run(created_at="2021-01-01T00:00:00Z", target="t 1", queue_key="acme")
     await rows.end(done)
     new = await rows.run(created_at="2022-01-01T00:00:00Z")
 
@@ -34,6 +34,7 @@ async def test_runs_are_filtered(http: httpx.AsyncClient, rows: Rows) -> None:
     assert await ids("session=ses_A") == [old]
     assert await ids("status=succeeded") == [done]
     assert await ids("target=t%201") == [done]
+    assert await ids("queue_key=acme") == [done]
     assert await ids("created_after=2020-06-01T00:00:00Z") == [new, done]
     assert await ids("created_before=2021-01-01T02:00:00%2B02:00") == [old]
     assert await ids("created_before=2021-01-01T02:00:00+02:00") == [old]

@@ -1,8 +1,14 @@
 import json
+from dataclasses import replace
 
 import httpx
 import pytest
 
+from app.delivery.hub import Hub
+from app.http.application import build
+from app.http.parts import Parts
+from app.services.context import Services
+from tests.integration.http.conftest import BASE_URL
 from tests.integration.http.questions import DONE, working
 from tests.integration.http.rows import Rows
 from tests.integration.http.test_runs import get
@@ -32,6 +38,7 @@ async def test_what_was_asked_is_what_is_shown(http: httpx.AsyncClient) -> None:
         "session": "my-session",
         "target": "order 7",
         "priority": 2,
+        "queue_key": "acme/eu",
         "deadline": "2099-01-01T01:00:00+01:00",
         "metadata": {"a": "b"},
         "limits": {"turns": 3, "cost_usd": 0.25, "seconds": 1.5, "calls": 4, "tokens": 5},
@@ -41,7 +48,8 @@ async def test_what_was_asked_is_what_is_shown(http: httpx.AsyncClient) -> None:
 
     assert run["input"] == asked["input"]
     assert (run["session"], run["target"], run["metadata"]) == ("my-session", "order 7", {"a": "b"})
-    assert (run["priority"], run["deadline"]) == (2, "2099-01-01T00:00:00.000000Z")
+    assert (run["priority"], run["queue_key"]) == (2, "acme/eu")
+    assert run["deadline"] == "2099-01-01T00:00:00.000000Z"
     assert run["limits"] == {
         "turns": 3,
         "cost_usd": "0.25",
@@ -49,6 +57,38 @@ async def test_what_was_asked_is_what_is_shown(http: httpx.AsyncClient) -> None:
         "calls": 4,
         "tokens": 5,
     }
+
+
+async def test_a_run_without_a_queue_key_counts_for_its_caller(http: httpx.AsyncClient) -> None:
+    assert (await http.post("/v1/runs", json=RUN)).json()["queue_key"] == "local"
+
+
+async def test_a_queue_that_is_full_takes_no_more(
+    http: httpx.AsyncClient, services: Services, rows: Rows
+) -> None:
+    app = build(Parts(replace(services, queue_limit=2), Hub(services.database), bool), key=None)
+    key = {"Idempotency-Key": "k1"}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE_URL) as full:
+        kept = [await full.post("/v1/runs", json=RUN, headers=headers) for headers in (key, {})]
+
+        refused = await full.post("/v1/runs", json=RUN, headers={"Idempotency-Key": "k2"})
+
+        assert (refused.status_code, refused.json()["type"]) == (429, "/problems/queue-full")
+        assert int(refused.headers["retry-after"]) > 0
+        assert [await rows.count(table) for table in ("runs", "sessions", "idempotency")] == [
+            2,
+            2,
+            1,
+        ]
+        again = await full.post("/v1/runs", json=RUN, headers=key)
+        assert (again.status_code, again.json()["id"]) == (200, kept[0].json()["id"])
+        session = {"session": kept[1].json()["session"], "on_busy": "return_existing"}
+        assert (await full.post("/v1/runs", json=RUN | session)).status_code == 200
+        other = await full.post("/v1/runs", json=RUN | {"queue_key": "other"})
+        assert other.status_code == 202
+        await rows.end(kept[0].json()["id"])
+        freed = await full.post("/v1/runs", json=RUN, headers={"Idempotency-Key": "k2"})
+        assert freed.status_code == 202
 
 
 async def test_an_unknown_agent_is_refused(http: httpx.AsyncClient, rows: Rows) -> None:
@@ -65,7 +105,7 @@ async def test_a_key_is_spent_once(http: httpx.AsyncClient, rows: Rows) -> None:
     headers = {"Idempotency-Key": '"k1"', "Content-Type": "application/json"}
 
     again = await http.post("/v1/runs", content=same, headers=headers)
-    other = await http.post("/v1/runs", json=RUN | {"priority": 1}, headers=headers)
+    other = await http.post("/v1/runs", json=RUN | {"queue_key": "a"}, headers=headers)
 
     assert (first.status_code, again.status_code) == (202, 200)
     assert again.json()["id"] == first.json()["id"]

@@ -28,6 +28,7 @@ async def benched(services: Services, agents: Iterable[Agent] = ()) -> AsyncIter
         registry=Registry.of(agents),
         model=cast(ModelClient, None),
         model_attempts=1,
+        model_concurrency=None,
         notifier=services.notifier,
     )
     bench.proof.until = math.inf

@@ -1,6 +1,7 @@
 """A run, moved by hand through the transitions that a worker's leg would make."""
 
 import itertools
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +12,9 @@ from app.store import calls, events, runs, sessions, turns, waits, workers
 from app.store.calls import Hold, Intent, Outcome, Place
 from app.store.db import Connection, Row, row, rows
 
-ASKED = turns.Asked(model="claude-test", parameters={}, prompt_hash="p", tools_hash="t")
+ASKED = turns.Asked(
+    model="claude-test", parameters={}, prompt_hash="p", tools_hash="t", provider="nobody"
+)
 USAGE = {"input_tokens": 10, "output_tokens": 5, "cache_read_tokens": 2, "cache_write_tokens": 1}
 PRICE = Decimal("0.001")
 ARGUMENTS = {"ref": "a", "amount": 1}
@@ -47,7 +50,8 @@ class Stage:
             "input": encode("hello"),
             "metadata": "{}",
             "limits": encode(Limits().to_json() | values.get("limits", {})),
-            "priority": 0,
+            "priority": values.get("priority", 0),
+            "queue_key": values.get("queue_key", "local"),
             "deadline": values.get("deadline"),
             "callback": values.get("callback"),
             "trace_id": "0" * 32,
@@ -80,10 +84,18 @@ class Stage:
         return fence
 
     async def begin(
-        self, run: str, fence: int, turn: int = 1, *, take_messages: bool = True
+        self,
+        run: str,
+        fence: int,
+        turn: int = 1,
+        *,
+        take_messages: bool = True,
+        provider: str = "nobody",
+        cap: int | None = None,
     ) -> str:
+        asked = replace(ASKED, provider=provider)
         return await turns.begin(
-            self.connection, run, fence, turn, "w1", ASKED, take_messages=take_messages
+            self.connection, run, fence, turn, "w1", asked, take_messages=take_messages, cap=cap
         )
 
     async def answer(
@@ -107,7 +119,15 @@ class Stage:
             asked_for=asked,
         )
 
-    async def fail(self, run: str, fence: int, turn: int = 1, *, retry: float | None = 60.0) -> str:
+    async def fail(
+        self,
+        run: str,
+        fence: int,
+        turn: int = 1,
+        *,
+        retry: float | None = 60.0,
+        told: float | None = None,
+    ) -> str:
         return await turns.fail(
             self.connection,
             run,
@@ -117,6 +137,7 @@ class Stage:
             detail="Overloaded.",
             maybe_paid=True,
             retry_seconds=retry,
+            told=told,
         )
 
     async def turn(self, run: str, fence: int, number: int, *tools: str) -> list[str]:

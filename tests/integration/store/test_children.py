@@ -30,7 +30,7 @@ async def test_a_child_has_from_its_parent_what_it_does_not_say_itself(stage: St
     found = await family(stage, deadline=due["at"], target=new_run_id())
     parent, child = await stage.run(found.id), await stage.run(found.child)
 
-    same = ("root", "priority", "deadline", "trace_id", "agent_version")
+    same = ("root", "priority", "queue_key", "deadline", "trace_id", "agent_version")
     assert {name: child[name] for name in same} == {name: parent[name] for name in same}
     assert (child["parent"], child["delegated_by"]) == (found.id, found.call)
     assert (child["depth"], child["status"], child["leg"]) == (1, "queued", 1)

@@ -82,7 +82,7 @@ async def test_a_fork_is_a_run_of_its_own(stage: Stage) -> None:
     run = await fork(stage, source, 2)
 
     there, here = await stage.run(source), await stage.run(run)
-    same = ("agent", "agent_version", "input", "limits", "metadata", "priority")
+    same = ("agent", "agent_version", "input", "limits", "metadata", "priority", "queue_key")
     assert {name: here[name] for name in same} == {name: there[name] for name in same}
     assert (here["status"], here["leg"], here["turns"]) == ("queued", 1, 2)
     assert (here["root"], here["forked_from"], here["parent"]) == (run, source, None)

@@ -26,6 +26,7 @@ def submission(**values: Any) -> Submission:
         "on_busy": "queue",
         "limits": {},
         "priority": 0,
+        "queue_key": None,
         "deadline": None,
         "metadata": {},
         "callback": None,

@@ -72,6 +72,7 @@ async def test_very_many_errors_make_no_long_answer(http: httpx.AsyncClient) -> 
         {"limits": {"turns": 3, "tokens": None, "cost_usd": 0.25, "seconds": 2, "calls": 1}},
         {"limits": {"cost_usd": "12.345678"}},
         {"session": "ses_A-1", "target": "order 7/ä", "on_busy": "supersede", "priority": 1000},
+        {"queue_key": "acme.eu/team-1:a_b@c" + "d" * 108},
         {"deadline": "2099-12-31t23:59:59.123456789+02:00"},
         {"metadata": {"k" * 64: "v" * 512}},
         {"session": None, "target": None, "deadline": None, "callback": None},
