@@ -14,6 +14,7 @@ from rich.console import Console
 from app.cli.embedded import Cluster
 from bench import (
     approvals,
+    burst,
     idle,
     latency,
     load,
@@ -40,6 +41,7 @@ SHARED: dict[str, Callable[[Service], Report]] = {
     "replay": replay.measure,
     "idle": idle.measure,
     "workers": workers.measure,
+    "burst": burst.measure,
 }
 SETTINGS = {"takeover": takeover.SETTINGS}
 NAMES = (*SHARED, "size")

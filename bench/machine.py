@@ -52,23 +52,23 @@ class Others:
     def __init__(self, cluster: Cluster) -> None:
         self._roots = [os.getpid(), *([cluster.pid] if cluster.pid else [])]
         self._began = time.monotonic()
-        self._machine, self._ours = _machine_seconds(), self._our_seconds()
+        self._machine, self._ours = machine_seconds(), self._our_seconds()
 
     def cores(self) -> float:
-        used = _machine_seconds() - self._machine
+        used = machine_seconds() - self._machine
         ours = self._our_seconds() - self._ours
         return max(used - ours, 0.0) / (time.monotonic() - self._began)
 
     def _our_seconds(self) -> float:
-        return sum(_tree_seconds(root) for root in self._roots)
+        return sum(tree_seconds(root) for root in self._roots)
 
 
-def _machine_seconds() -> float:
+def machine_seconds() -> float:
     times = psutil.cpu_times()
     return float(sum(times) - times.idle - getattr(times, "iowait", 0.0))
 
 
-def _tree_seconds(root: int) -> float:
+def tree_seconds(root: int) -> float:
     """Those of children that have ended count with their parents."""
     total = 0.0
     process = psutil.Process(root)

@@ -31,6 +31,7 @@ class Stopwatch:
         self.count = 0
         self.kept: deque[dict[str, Any]] = deque(maxlen=KEPT)
         self.effects: list[dict[str, Any]] = []
+        self.seconds = 0.0
         self.open = asyncio.Event()
         self.open.set()
 
@@ -41,6 +42,7 @@ class Stopwatch:
         self.count += 1
         self.kept.append(arrival | {"body": body.decode()})
         await self.open.wait()
+        await asyncio.sleep(self.seconds)
         await self.model(scope, _once(body, receive), send)
 
     async def show(self, request: Request) -> JSONResponse:
@@ -60,6 +62,10 @@ class Stopwatch:
         self.count = 0
         self.kept.clear()
         self.effects.clear()
+        return JSONResponse(None)
+
+    async def pause(self, request: Request) -> JSONResponse:
+        self.seconds = float(request.query_params["ms"]) / 1000
         return JSONResponse(None)
 
     async def shut(self, request: Request) -> JSONResponse:
@@ -90,6 +96,7 @@ def build() -> Starlette:
         Route("/bench/effects", watch.note_effect, methods=["POST"]),
         Route("/bench/effects", watch.show_effects),
         Route("/bench/forget", watch.forget, methods=["POST"]),
+        Route("/bench/pause", watch.pause, methods=["POST"]),
         Route("/bench/shut", watch.shut, methods=["POST"]),
         Route("/bench/release", watch.release, methods=["POST"]),
     ]

@@ -42,8 +42,8 @@ class Service:
     server: int
     start: "Starter"
 
-    def submit(self, text: str, agent: str = "runner") -> str:
-        body = {"agent": agent, "input": text}
+    def submit(self, text: str, agent: str = "runner", **fields: str) -> str:
+        body = {"agent": agent, "input": text} | fields
         answer = self.api.post("/v1/runs", json=body).raise_for_status()
         return str(answer.json()["id"])
 
@@ -117,7 +117,7 @@ class Service:
         return list(self.model.get("/bench/effects").raise_for_status().json())
 
     def tell_model(self, what: str) -> int:
-        """`forget`, `shut`, or `release`, which answers when."""
+        """`forget`, `pause?ms=N` before each answer, `shut`, or `release`, which answers when."""
         answer = self.model.post(f"/bench/{what}").raise_for_status()
         return int(answer.json() or 0)
 
