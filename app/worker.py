@@ -36,8 +36,8 @@ from app.tools.registry import Registry, load
 log = logging.getLogger(__name__)
 
 CONNECTIONS = 10
-# A step that finds no connection asks again; this only says how soon.
-PATIENCE_SECONDS = 5.0
+# A step that finds no connection asks again; this says how soon after an outage.
+PATIENCE_SECONDS = 2.0
 STOPPING_SECONDS = 1.0
 # An isolated process is there for this long after its last run.
 IDLE_SECONDS = 10.0
@@ -63,7 +63,7 @@ def serve(settings: Settings, *, isolated: bool = False) -> None:
     duties = Duties(bench, lease, url, lambda: _abandon(bench), isolation)
     with installed(bench), nullcontext() if isolated else _webhooks(settings, url):
         duties.start()
-        runtime.configure(url, bench.worker)
+        runtime.configure(url, bench.worker, lambda: bench.draining.is_set() and not bench.active)
         if isolation is None:
             be_the_first_to_go()
             runtime.launch_isolated()

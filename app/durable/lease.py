@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import psycopg
 
@@ -12,11 +11,9 @@ from app.domain.ids import WorkerId
 from app.durable.execution import Proof
 from app.durable.liveness import Identity
 from app.store import workers
-from app.store.db import Connection
+from app.store.db import REACH, Connection
 
 log = logging.getLogger(__name__)
-
-KEEPALIVES: dict[str, Any] = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
 
 
 class GivenUp(Exception):
@@ -100,7 +97,7 @@ class Lease:
     async def _connect(self) -> Connection:
         idle = f"-c idle_session_timeout={int(self.seconds * 1000)}"
         connection = await psycopg.AsyncConnection.connect(
-            self.url, autocommit=True, options=idle, connect_timeout=3, **KEEPALIVES
+            self.url, autocommit=True, options=idle, **REACH
         )
         try:
             await connection.execute("set client_connection_check_interval = '1s'")

@@ -2,6 +2,8 @@
 
 import logging
 import math
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import psycopg
@@ -11,9 +13,11 @@ from dbos._queue import QueueRateLimit
 from sqlalchemy import event
 
 import app.durable.leg  # noqa: F401 - registers the workflow and its steps under their names
-from app.durable import names
+from app.durable import engine, names
 from app.durable.serializer import JournalSerializer, refuse_pickle
 from app.store.db import sqlalchemy_url
+
+CLOSING_SECONDS = 3.0
 
 
 def prepare() -> None:
@@ -24,26 +28,26 @@ def prepare() -> None:
 
 
 def _call_it_a_disconnect(context: sqlalchemy.ExceptionContext) -> None:
-    """DBOS tells an outage by the error's words, and misses a missing socket and a DNS failure."""
+    """DBOS tells an outage by the error's words, and misses some: a missing socket, a DNS failure.
+
+    A session that may only read will do so for ever, whatever becomes of its database.
+    """
     error = context.original_exception
-    if isinstance(error, psycopg.OperationalError) and (
-        context.connection is None or error.sqlstate is None
+    if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) or (
+        isinstance(error, psycopg.OperationalError)
+        and (context.connection is None or error.sqlstate is None)
     ):
         context.is_disconnect = True
 
 
-def configure(url: str, worker: str) -> None:
+def configure(url: str, worker: str, is_leaving: Callable[[], bool]) -> None:
     config: DBOSConfig = {
         "name": names.APPLICATION,
         "system_database_url": sqlalchemy_url(url),
+        "system_database_engine": engine.make(url, is_leaving),
         "executor_id": worker,
         "application_version": names.APPLICATION_VERSION,
         "serializer": JournalSerializer(),
-        "sys_db_pool_size": 20,
-        # The connection used last is used next: its statements are prepared already.
-        # Without arguments of DBOS's own, the connections are named as the URL says.
-        "db_engine_kwargs": {"pool_use_lifo": True, "connect_args": {}},
-        "sys_db_idle_transaction_timeout_sec": 15,
         "max_executor_threads": 64,
         # Nobody listens to DBOS's own events; its notifier need not wake a hundred times a second.
         "notification_coalesce_sec": 1.0,
@@ -108,8 +112,14 @@ def launch_isolated() -> None:
 
 
 def leave(grace_seconds: float) -> None:
-    """Blocks. Stops claiming at once, then waits for the legs in hand to reach a border."""
-    DBOS.destroy(workflow_completion_timeout_sec=int(grace_seconds))
+    """Blocks. Stops claiming at once, then waits for the legs in hand to reach a border.
+
+    A database that is away makes it no longer.
+    """
+    grace = {"workflow_completion_timeout_sec": int(grace_seconds)}
+    leaving = threading.Thread(target=DBOS.destroy, kwargs=grace, daemon=True)
+    leaving.start()
+    leaving.join(grace_seconds + CLOSING_SECONDS)
 
 
 def migrate(url: str) -> None:

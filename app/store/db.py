@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, LiteralString, Self
 
 import psycopg
+from psycopg.errors import ReadOnlySqlTransaction
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 from sqlalchemy import Engine, TextClause, create_engine, make_url, text
@@ -14,6 +15,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 Connection = psycopg.AsyncConnection[Any]
 Row = dict[str, Any]
 
+# A connection that is not made in time, or whose other side says nothing, has failed.
+REACH: dict[str, Any] = {
+    "connect_timeout": 3,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 8000,
+}
 SESSION = "-c timezone=UTC -c idle_in_transaction_session_timeout=15s -c lock_timeout={}s"
 
 
@@ -93,7 +102,7 @@ class Database:
         # leaves no growing back-off behind when the database returns.
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             url,
-            kwargs={"autocommit": True, "options": session},
+            kwargs={**REACH, "autocommit": True, "options": session},
             check=AsyncConnectionPool.check_connection if check else None,
             min_size=0,
             max_size=size,
@@ -106,7 +115,7 @@ class Database:
             "max_overflow": 0,
             "pool_timeout": patience,
             "pool_pre_ping": True,
-            "connect_args": {"options": session},
+            "connect_args": {**REACH, "options": session},
         }
         self.engine: AsyncEngine = create_async_engine(sqlalchemy_url(url), **engine)
         # For sync tools, which work in a thread. Connects when it is first used.
@@ -129,7 +138,12 @@ class Database:
         if self._pool.closed and not self._left:
             await self._pool.open()
         async with self._pool.connection() as connection:
-            yield connection
+            try:
+                yield connection
+            except ReadOnlySqlTransaction:
+                # It was made while the database was read-only, and would stay so for ever.
+                await connection.close()
+                raise
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
@@ -137,4 +151,8 @@ class Database:
         async with self.engine.begin() as sqlalchemy:
             raw = await sqlalchemy.get_raw_connection()
             connection: Any = raw.driver_connection
-            yield Transaction(connection, sqlalchemy)
+            try:
+                yield Transaction(connection, sqlalchemy)
+            except ReadOnlySqlTransaction:
+                await sqlalchemy.invalidate()
+                raise

@@ -7,7 +7,7 @@ from typing import LiteralString
 import psycopg
 from psycopg import sql
 
-from app.store.db import Connection, rows
+from app.store.db import REACH, Connection, rows
 from app.store.notify import CHANNEL
 
 RETRY_SECONDS = 0.5
@@ -50,9 +50,7 @@ async def notices(url: str) -> AsyncIterator[frozenset[str]]:
 
 async def _listen(url: str) -> Connection:
     # Keepalives: a listener only reads, and would never find out that the other side is gone.
-    connection = await psycopg.AsyncConnection.connect(
-        url, autocommit=True, keepalives_idle=5, keepalives_interval=2, keepalives_count=3
-    )
+    connection = await psycopg.AsyncConnection.connect(url, autocommit=True, **REACH)
     await connection.execute(sql.SQL("listen {}").format(sql.Identifier(CHANNEL)))
     return connection
 

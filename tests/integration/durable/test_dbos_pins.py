@@ -31,7 +31,7 @@ def worker(url: str) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DefaultSerializer, "deserialize", DefaultSerializer.deserialize)
         runtime.prepare()
-        runtime.configure(url, "pin-worker")
+        runtime.configure(url, "pin-worker", lambda: False)
         runtime.launch(10)
         yield "pin-worker"
         runtime.leave(0)
