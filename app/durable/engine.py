@@ -6,11 +6,12 @@ an outage is the one error of the statement that was cut off.
 
 import logging
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
 import sqlalchemy
+from psycopg.errors import DiskFull
 from sqlalchemy import event
 
 from app.store.db import REACH, sqlalchemy_url
@@ -43,21 +44,51 @@ def make(url: str, is_leaving: Callable[[], bool]) -> sqlalchemy.Engine:
         # One that only reads, in the middle of a failover, is of no use to DBOS.
         connect_args={**REACH, "options": SESSION, "target_session_attrs": "read-write"},
     )
+    waiter = _Waiter(is_leaving)
+    event.listen(engine, "do_connect", waiter.connect)
+    event.listen(engine, "handle_error", waiter.note)
+    return engine
+
+
+class _Waiter:
+    def __init__(self, is_leaving: Callable[[], bool]) -> None:
+        self._is_leaving = is_leaving
+        self._refused: tuple[Any, Any] | None = None
+
+    def note(self, context: sqlalchemy.ExceptionContext) -> None:
+        """A full disk is waited for as well, on a new connection and without a lock."""
+        if isinstance(context.original_exception, DiskFull):
+            self._refused = context.statement, context.parameters
+            context.is_disconnect = True
 
     def connect(
-        dialect: sqlalchemy.Dialect, _: object, args: list[Any], options: MutableMapping[str, Any]
+        self, dialect: sqlalchemy.Dialect, _: object, args: list[Any], options: dict[str, Any]
     ) -> object:
         told = -TOLD_EACH
         while True:
             try:
-                return dialect.connect(*args, **options)
+                connection: Any = dialect.connect(*args, **options)
+                self._try_refused(connection)
+                return connection
             except psycopg.OperationalError as error:
-                if is_leaving():
+                if self._is_leaving():
                     raise Leaving from error
                 if time.monotonic() - told >= TOLD_EACH:
                     log.warning("waiting for the database: %s", error)
                     told = time.monotonic()
             time.sleep(PAUSE)
 
-    event.listen(engine, "do_connect", connect)
-    return engine
+    def _try_refused(self, connection: psycopg.Connection) -> None:
+        """Whether there is room again shows only in what there was no room for; undone at once."""
+        if (refused := self._refused) is None:
+            return
+        try:
+            connection.execute("set local lock_timeout = '1s'")
+            connection.execute(*refused)
+        except DiskFull:
+            connection.close()
+            raise
+        except psycopg.Error as error:
+            log.debug("this will be told to whoever meets it: %s", error)
+        connection.rollback()
+        self._refused = None

@@ -1,7 +1,7 @@
 """A database that refuses writes, or that stops in the middle of one."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -49,17 +49,21 @@ ROW_WAITERS = """
 
 @contextmanager
 def refused_writes(
-    database_url: str, condition: str = "true", errcode: str = "insufficient_privilege"
+    database_url: str,
+    condition: str = "true",
+    errcode: str = "insufficient_privilege",
+    tables: Sequence[str] = ("perdure.calls",),
 ) -> Iterator["Refusal"]:
     """No row of the ledger that fits `condition` can be written while this is open."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(sql.SQL(REFUSE).format(errcode))
-        connection.execute(
-            sql.SQL(
-                "create trigger refuse before insert or update on perdure.calls "
-                "for each row when ({}) execute function public.refuse()"
-            ).format(sql.SQL(condition))
-        )
+        for table in tables:
+            connection.execute(
+                sql.SQL(
+                    "create trigger refuse before insert or update on {} "
+                    "for each row when ({}) execute function public.refuse()"
+                ).format(sql.Identifier(*table.split(".")), sql.SQL(condition))
+            )
         try:
             yield Refusal(connection)
         finally:
