@@ -1,8 +1,9 @@
 """Fixtures for every layer: a Postgres cluster per session and a database per test."""
 
 import signal
+import sys
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
 
@@ -28,6 +29,17 @@ def pytest_configure(config: pytest.Config) -> None:
 def cluster() -> Iterator[Cluster]:
     with open_cluster() as cluster:
         yield cluster
+
+
+@pytest.fixture
+def say_aloud(capfd: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+    """Shows a figure in the report of a run that passes."""
+
+    def say(text: str) -> None:
+        with capfd.disabled():
+            sys.stdout.write(f"\n{text}\n")
+
+    return say
 
 
 @pytest.fixture

@@ -103,7 +103,7 @@ class Database:
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             url,
             kwargs={**REACH, "autocommit": True, "options": session},
-            check=AsyncConnectionPool.check_connection if check else None,
+            check=self._check if check else None,
             min_size=0,
             max_size=size,
             timeout=patience,
@@ -140,10 +140,22 @@ class Database:
         async with self._pool.connection() as connection:
             try:
                 yield connection
-            except ReadOnlySqlTransaction:
-                # It was made while the database was read-only, and would stay so for ever.
-                await connection.close()
+            except psycopg.Error as error:
+                # A session made while the database was read-only would stay so for ever.
+                if connection.broken or isinstance(error, ReadOnlySqlTransaction):
+                    await self._renew()
                 raise
+
+    async def _check(self, connection: Connection) -> None:
+        try:
+            await AsyncConnectionPool.check_connection(connection)
+        except psycopg.Error:
+            await self._renew()
+            raise
+
+    async def _renew(self) -> None:
+        """What befell one connection befell all: found out one by one, each would cost a pause."""
+        await self._pool.drain()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:

@@ -26,6 +26,17 @@ def pid_of_worker(database_url: str, worker: str) -> int:
         return pid
 
 
+def legs_of(database_url: str, worker: str) -> list[str]:
+    """The legs that DBOS takes for running on a worker."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        rows = connection.execute(
+            """select workflow_uuid from dbos.workflow_status
+               where status = 'PENDING' and executor_id = %s""",
+            [worker],
+        )
+        return [leg for (leg,) in rows]
+
+
 def connections(database_url: str) -> int:
     """How many there are to this database, less the one that counts them."""
     with psycopg.connect(database_url, autocommit=True) as connection:

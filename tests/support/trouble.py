@@ -25,6 +25,10 @@ END_OTHERS = """
     select count(pg_terminate_backend(pid)) from pg_stat_activity
     where backend_type = 'client backend' and application_name <> 'crowd'
 """
+END_LISTENERS = """
+    select count(pg_terminate_backend(pid)) from pg_stat_activity
+    where datname = current_database() and query ilike 'listen %'
+"""
 WRITTEN = [
     *(f"perdure.{name}" for name in ("runs", "turns", "calls", "events", "waits", "workers")),
     *(f"dbos.{name}" for name in ("workflow_status", "workflow_output", "operation_outputs")),
@@ -86,6 +90,13 @@ def crowded(place: Place) -> Iterator[None]:
                 if not _end_others(first):
                     break
         yield
+
+
+def end_listeners(place: Place) -> int:
+    """Ends the sessions that wait for notices; how many there were."""
+    with psycopg.connect(place.url, autocommit=True) as connection:
+        (count,) = connection.execute(END_LISTENERS).fetchone() or (0,)
+        return int(count)
 
 
 def _end_others(crowd: psycopg.Connection) -> int:

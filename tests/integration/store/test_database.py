@@ -1,10 +1,17 @@
 """Connections that are made when they are needed, and none after the end."""
 
+import time
+from contextlib import AsyncExitStack, suppress
+
 import psycopg
 import pytest
+from psycopg import sql
+from psycopg.errors import ReadOnlySqlTransaction
 
-from app.store.db import Database, row
+from app.store.db import Database, Row, row
 from app.store.notify import Notifier
+from tests.support.polling import in_time
+from tests.support.server import end_sessions
 
 
 @pytest.mark.parametrize("used", [False, True])
@@ -28,3 +35,59 @@ async def test_news_that_nobody_can_be_told_any_more_are_dropped(shared_url: str
 
     assert notifier._task is not None
     await notifier._task
+
+
+@pytest.mark.parametrize("check", [True, False])
+async def test_one_look_finds_that_all_connections_are_gone(database_url: str, check: bool) -> None:
+    async with Database(database_url, size=8, patience=3, check=check) as database:
+        async with AsyncExitStack() as at_once:
+            for _ in range(8):
+                await at_once.enter_async_context(database.connection())
+        assert end_sessions(database_url) == 8
+
+        begun = time.monotonic()
+        if not check:
+            with pytest.raises(psycopg.OperationalError):
+                await answer(database)
+        for _ in range(8):
+            assert await answer(database) == {"one": 1}
+        assert time.monotonic() - begun < in_time(1.0)
+
+
+async def test_a_connection_made_while_the_database_was_read_only_is_not_kept(
+    database_url: str,
+) -> None:
+    def alter(setting: str) -> None:
+        options = "-c default_transaction_read_only=off"
+        with psycopg.connect(database_url, autocommit=True, options=options) as connection:
+            name = sql.Identifier(connection.info.dbname)
+            statement = sql.SQL("alter database {} {} default_transaction_read_only").format(
+                name, sql.SQL(setting)
+            )
+            connection.execute(statement + sql.SQL(" = on" if setting == "set" else ""))
+
+    async with Database(database_url, size=1, patience=3) as database:
+        alter("set")
+        for act in (note, note_in_transaction):
+            with pytest.raises(ReadOnlySqlTransaction):
+                await act(database)
+        alter("reset")
+        for act in (note, note_in_transaction):
+            with suppress(ReadOnlySqlTransaction):  # by a session of that time, at the latest
+                await act(database)
+            await act(database)
+
+
+async def answer(database: Database) -> Row | None:
+    async with database.connection() as connection:
+        return await row(connection, "select 1 as one")
+
+
+async def note(database: Database) -> None:
+    async with database.connection() as connection:
+        await connection.execute("insert into public.notes values ('r', 'x')")
+
+
+async def note_in_transaction(database: Database) -> None:
+    async with database.transaction() as transaction:
+        await transaction.connection.execute("insert into public.notes values ('r', 'x')")
