@@ -10,6 +10,8 @@ from app.store.db import Transaction, sqlalchemy_url
 
 # Between the death of a worker and the next try of what it may have died of.
 SUSPECTS_PAUSE = 1.0
+# Each is a parameter of a statement, which can have 65,535 of them.
+AT_ONCE = 1000
 
 
 class Legs:
@@ -59,6 +61,11 @@ class Legs:
     def drop(self, workflow: str) -> None:
         """Blocks. Ends a pending leg that its run has left behind."""
         self._client.cancel_workflow(workflow)
+
+    def forget(self, workflows: list[str]) -> None:
+        """Blocks. Removes legs that are over from the journal."""
+        for first in range(0, len(workflows), AT_ONCE):
+            self._client.delete_workflows(workflows[first : first + AT_ONCE])
 
     def close(self) -> None:
         self._client.destroy()

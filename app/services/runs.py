@@ -12,6 +12,7 @@ from app.errors import (
     FieldError,
     IdempotencyKeyReused,
     Invalid,
+    NotFound,
     QueueFull,
     TargetBusy,
 )
@@ -64,8 +65,10 @@ async def submit(
                 f"There is no agent {submission.agent!r}; GET /v1/agents lists those there are."
             )
         session = submission.session or new_session_id()
-        await sessions.make(connection, session, submission.target)
-        active = await _lock_all(connection, session, submission)
+        active = None
+        while active is None:
+            await sessions.make(connection, session, submission.target)
+            active = await _lock_all(connection, session, submission)
         existing = await _make_way(services, transaction, submission, active, caller)
         if existing is not None:
             if key is not None:
@@ -85,18 +88,24 @@ async def submit(
     return Submitted(run)
 
 
-async def _lock_all(connection: Connection, session: str, submission: Submission) -> list[Row]:
-    """The runs in the way, with all that they and this one work on locked."""
+async def _lock_all(
+    connection: Connection, session: str, submission: Submission
+) -> list[Row] | None:
+    """The runs in the way, with all that they and this one work on locked.
+
+    None where the session or the target was old, and has just been removed.
+    """
     target = submission.target
     superseded: list[Row] = []
     if submission.on_busy == "supersede":
         superseded = await sessions.active(connection, session, target)
-    await sessions.lock_below(connection, *(run["id"] for run in superseded), session=session)
+    above = [run["id"] for run in superseded]
+    found = session in await sessions.lock_below(connection, *above, session=session)
     for name in sorted({target, *(run["target"] for run in superseded)} - {None}):
-        await sessions.lock_target(connection, name)
+        found = await sessions.lock_target(connection, name) and found
     for name in sorted({run["parent"] for run in superseded} - {None}):
         await runs.lock(connection, name)
-    return await sessions.active(connection, session, target)
+    return await sessions.active(connection, session, target) if found else None
 
 
 def replayed(first: Row, fingerprint: str) -> Submitted:
@@ -104,6 +113,10 @@ def replayed(first: Row, fingerprint: str) -> Submitted:
     if first["fingerprint"] != fingerprint:
         raise IdempotencyKeyReused(
             "This Idempotency-Key has been used for another request; use a new key for a new one."
+        )
+    if first["run"] is None:
+        raise NotFound(
+            "The run of this request has ended and been removed; use a new key for a new one."
         )
     return Submitted(first["run"], replayed=True)
 

@@ -31,17 +31,21 @@ async def lock_session(connection: Connection, session: str) -> None:
     )
 
 
-async def lock_target(connection: Connection, target: str) -> None:
-    await row(
+async def lock_target(connection: Connection, target: str) -> bool:
+    """False where there is no such target."""
+    found = await row(
         connection,
         "select name from perdure.targets where name = %(name)s for no key update",
         name=target,
     )
+    return found is not None
 
 
-async def lock_below(connection: Connection, *above: str, session: str | None = None) -> None:
-    """The sessions of some runs and of all below them, and `session`, in one order for all."""
-    await rows(
+async def lock_below(connection: Connection, *above: str, session: str | None = None) -> set[str]:
+    """The sessions of some runs and of all below them, and `session`, in one order for all.
+
+    Those that there are."""
+    found = await rows(
         connection,
         """select id from perdure.sessions
            where id = %(session)s or id in (
@@ -50,6 +54,7 @@ async def lock_below(connection: Connection, *above: str, session: str | None = 
         session=session,
         above=list(above),
     )
+    return {each["id"] for each in found}
 
 
 async def lock(connection: Connection, session: str, target: str | None) -> None:
