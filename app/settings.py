@@ -143,6 +143,7 @@ class Settings(BaseModel):
     queue_limit: int = Field(10_000, ge=1, le=10_000_000)
     model_attempts: int = Field(6, ge=1, le=100)
     model_concurrency: int | None = Field(None, ge=1, le=100_000)
+    retention_days: float = Field(30, ge=0, le=36500)
     webhook_secret: Annotated[SecretStr, AfterValidator(_check_webhook_secret)] | None = None
     webhook_allow_private: bool = False
     allow_unsafe_database: bool = False

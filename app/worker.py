@@ -60,7 +60,8 @@ def serve(settings: Settings, *, isolated: bool = False) -> None:
     bench = _bench(settings, worker, url, registry)
     lease = _lease(bench, settings, url, isolated=isolated)
     isolation = None if isolated else Isolation()
-    duties = Duties(bench, lease, url, lambda: _abandon(bench), isolation)
+    retention = settings.retention_days * 86400
+    duties = Duties(bench, lease, url, lambda: _abandon(bench), isolation, retention)
     with installed(bench), nullcontext() if isolated else _webhooks(settings, url):
         duties.start()
         runtime.configure(url, bench.worker, lambda: bench.draining.is_set() and not bench.active)

@@ -15,6 +15,7 @@ from app.durable.execution import Bench
 from app.durable.isolation import Isolation
 from app.durable.janitor import Janitor, carry_on, take_leg
 from app.durable.lease import GivenUp, Lease
+from app.durable.retention import Retention
 from app.durable.sweep import sweep
 from app.store import workers
 from app.store.db import Database
@@ -26,6 +27,7 @@ MEND = 1.0
 SWEEP = 0.2
 WATCH = 0.5
 ISOLATE = 0.5
+FORGET = 1.0
 # A leg is DBOS's to run for this long before a worker that does not run it gives it back.
 PICK_UP = 10.0
 
@@ -40,12 +42,14 @@ class Duties:
         url: str,
         on_given_up: Callable[[], None],
         isolation: Isolation | None,
+        retention_seconds: float,
     ) -> None:
         self.bench = bench
         self.lease = lease
         self.url = url
         self.on_given_up = on_given_up
         self.isolation = isolation
+        self.retention_seconds = retention_seconds
         self.idle: dict[str, float] = {}
         self.given_back: Counter[str] = Counter()
         self.failed: BaseException | None = None
@@ -121,12 +125,14 @@ class Duties:
             return [own]
         isolation = self.isolation
         janitor = Janitor(self.lease, database, self.bench.legs)
+        retention = Retention(self.lease, database, self.bench.legs, self.retention_seconds)
         return [
             own,
             (LOOK, janitor.look),
             (MEND, janitor.mend),
             (SWEEP, lambda: sweep(database, self.bench.legs)),
             (ISOLATE, lambda: isolation.look(database)),
+            (FORGET, retention.look),
         ]
 
     async def _each(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
