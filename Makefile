@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev test test-all lint format types bench doctor clean
+.PHONY: help setup demo dev test test-all test-docker lint format types bench doctor clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(VENV)/.installed ## Install Perdure and its tools into .venv
 
@@ -23,6 +23,10 @@ test: setup ## Run the test suite; long crash matrices are sampled
 
 test-all: setup ## Run the test suite with whole crash matrices
 	@PERDURE_TEST_FULL=1 $(BIN)/pytest -n $(JOBS) --dist worksteal
+
+test-docker: setup ## Run what needs a database on one in a container; needs Docker
+	@PERDURE_TEST_DATABASE=docker $(BIN)/pytest -n $(JOBS) --dist worksteal \
+	  tests/integration tests/acceptance tests/migration
 
 lint: setup ## Check format, style and layers
 	$(BIN)/ruff format --check

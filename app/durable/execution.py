@@ -153,4 +153,4 @@ async def insist(once: Callable[[], Awaitable[T]]) -> T:
                 raise
             log.warning("the database is away: %s", type(error).__name__)
         await asyncio.sleep(pause)
-        pause = min(pause * 2, 1.0)
+        pause = min(pause * 2, 0.5)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -15,6 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy.engine import URL, make_url
 
 from app.cli.embedded import Cluster as EmbeddedPostgres
+from tests.support.containers import in_container
 from tests.support.environment import ROOT, inherited
 
 NOTES = "create table public.notes (run text not null, text text not null)"
@@ -89,17 +90,27 @@ def live_worker_pids(url: str) -> set[int]:
 
 @contextmanager
 def open_cluster() -> Iterator[Cluster]:
-    """The server of PERDURE_TEST_POSTGRES_URL, else an embedded one that is gone afterwards."""
-    given = os.environ.get("PERDURE_TEST_POSTGRES_URL")
-    if given:
+    """One of the server at PERDURE_TEST_DATABASE_URL; else of one that is gone afterwards: in a
+    container with PERDURE_TEST_DATABASE=docker, or embedded."""
+    with ExitStack() as stack:
+        given = os.environ.get("PERDURE_TEST_DATABASE_URL")
+        if given is None:
+            kind = os.environ.get("PERDURE_TEST_DATABASE", "embedded")
+            given = stack.enter_context(SERVERS[kind]())
         yield from _closing(Cluster(given))
-        return
+
+
+@contextmanager
+def _embedded() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="perdure-pg-", ignore_cleanup_errors=True) as parent:
         server = EmbeddedPostgres(Path(parent) / "data")
         try:
-            yield from _closing(Cluster(server.start()))
+            yield server.start()
         finally:
             server.destroy()
+
+
+SERVERS = {"embedded": _embedded, "docker": in_container}
 
 
 def _closing(cluster: Cluster) -> Iterator[Cluster]:
