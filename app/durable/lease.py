@@ -15,6 +15,9 @@ from app.store.db import REACH, Connection
 
 log = logging.getLogger(__name__)
 
+# Nothing new begins before the lease is back.
+RETRY = 0.5
+
 
 class GivenUp(Exception):
     """The others have given this worker up and taken its runs."""
@@ -40,7 +43,7 @@ class Lease:
         """Until this worker is given up. After 0.8 leases without a beat nothing new begins."""
         lock = await self._acquire()
         while True:
-            await asyncio.sleep(self.beat_seconds)
+            await asyncio.sleep(self.beat_seconds if self.connection else RETRY)
             try:
                 await self._beat(lock)
             except (psycopg.Error, OSError) as error:
