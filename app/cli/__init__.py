@@ -3,7 +3,8 @@
 import os
 import sys
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
@@ -31,6 +32,24 @@ class Part(StrEnum):
 
     MODEL = "model"
     PROVIDER = "provider"
+
+
+class Fault(StrEnum):
+    """What `perdure verify` does at a window: to the worker, or only to its connection."""
+
+    KILL = "kill"
+    CUT = "cut"
+    BOTH = "both"
+
+    @property
+    def parts(self) -> tuple[Literal["kill", "cut"], ...]:
+        match self:
+            case Fault.KILL:
+                return ("kill",)
+            case Fault.CUT:
+                return ("cut",)
+            case Fault.BOTH:
+                return ("kill", "cut")
 
 
 def main() -> None:
@@ -92,6 +111,35 @@ def run_doctor() -> None:
     from app.cli.doctor import locate, run
 
     if not run(load({**os.environ, **locate(os.environ)})):
+        raise typer.Exit(1)
+
+
+@application.command("verify")
+def run_verify(
+    agent: str,
+    script: Annotated[Path, typer.Option(help="What is submitted and answered; JSON.")],
+    fault: Annotated[Fault, typer.Option(help="What happens at each window.")] = Fault.KILL,
+    stride: Annotated[int, typer.Option(min=1, help="Only each n-th trial.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Trials side by side.")] = 1,
+    only: Annotated[str | None, typer.Option(help="Only windows of this name; * and ?.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write a report to this file.")] = None,
+    postgres: Annotated[
+        str | None, typer.Option(help="A server to make databases on, instead of an embedded one.")
+    ] = None,
+    patience: Annotated[float, typer.Option(help="Seconds within which all runs must end.")] = 60.0,
+) -> None:
+    """Kill an agent's worker at each commit and call, and check that nothing is lost or doubled."""
+    from app.cli.verify import Options, run
+    from app.cli.verify.campaign import Choice
+
+    choice = Choice(fault.parts, stride, only)
+    options = Options(agent, script, choice, jobs, json, postgres, patience)
+    try:
+        report = run(options, os.environ)
+    except ConfigurationError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from error
+    if not report.is_sound:
         raise typer.Exit(1)
 
 

@@ -1,0 +1,88 @@
+"""`perdure verify`: an agent's worker is killed at each commit and each call, and must lose nothing."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.cli.verify.campaign import Campaign, Choice
+from app.cli.verify.database import Template, server
+from app.cli.verify.nursery import Nursery
+from app.cli.verify.report import Report, show
+from app.cli.verify.scenario import read
+from app.cli.verify.trial import Plan
+from app.errors import ConfigurationError
+from app.settings import PREFIX
+from app.tools.registry import load
+
+HOME = Path(".perdure") / "verify"
+FOREIGN = ("ANTHROPIC_",)
+DATABASE = f"{PREFIX}DATABASE_URL"
+AGENTS = f"{PREFIX}AGENTS"
+
+
+@dataclass(frozen=True)
+class Options:
+    """`postgres`: a server on which databases may be made; None: an embedded one."""
+
+    agent: str
+    script: Path
+    choice: Choice
+    jobs: int = 1
+    json: Path | None = None
+    postgres: str | None = None
+    patience: float = 60.0
+
+
+def run(options: Options, environ: Mapping[str, str]) -> Report:
+    """Show what was found, and return it."""
+    scenario = read(options.script)
+    agents = environ.get(AGENTS) or "app.agents"
+    agent = load(agents).agent(options.agent)
+    if agent is None:
+        raise ConfigurationError(
+            f"There is no agent {options.agent!r} in {agents}.", hint=f"Set {AGENTS}."
+        )
+    tables = _read_tables(options.script, scenario.tables)
+    HOME.mkdir(parents=True, exist_ok=True)
+    environment = _environment(environ, agents)
+    with Nursery(environment) as nursery, server(options.postgres, HOME) as url:
+        template = Template(url, nursery, environment, tables)
+        try:
+            plan = Plan(
+                options.agent,
+                scenario,
+                environment,
+                HOME,
+                template.writers,
+                options.patience,
+                nursery,
+            )
+            campaign = Campaign(plan, template, agent, options.choice, options.jobs)
+            report = asyncio.run(campaign.run())
+        finally:
+            template.close()
+    show(report)
+    if options.json is not None:
+        options.json.write_text(report.to_json())
+    return report
+
+
+def _environment(environ: Mapping[str, str], agents: str) -> dict[str, str]:
+    """Without the settings of another deployment, keys, and proxies for the internet."""
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith(FOREIGN) and not name.lower().endswith("_proxy") and name != DATABASE
+    }
+    return {**kept, AGENTS: agents}
+
+
+def _read_tables(script: Path, tables: str | None) -> str | None:
+    """Beside the script."""
+    if tables is None:
+        return None
+    try:
+        return (script.parent / tables).read_text()
+    except OSError as error:
+        raise ConfigurationError(f"The tables cannot be read: {error}.") from error

@@ -1,0 +1,257 @@
+"""One trial: a new world, one run through it, at most one blow, and what was seen."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+
+from app.cli.verify.clients import Clients
+from app.cli.verify.database import Trialed
+from app.cli.verify.model import Asked, Model, Served
+from app.cli.verify.nursery import Nursery
+from app.cli.verify.recorder import Recorder, Request
+from app.cli.verify.scenario import Scenario, load_app
+from app.cli.verify.statements import Reader, Runs
+from app.cli.verify.testimony import Testimony
+from app.cli.verify.trap import Target, Trap, Window
+from app.cli.verify.wire import WireProxy
+from app.store.audit import audit
+
+Json = dict[str, Any]
+
+ENDED = ("succeeded", "failed", "cancelled", "dead_letter")
+TICK_SECONDS = 0.03
+# A run may end a moment before its leg does; a breach that lasts longer is one.
+SETTLING_SECONDS = 8.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all trials of one `perdure verify` have in common."""
+
+    agent: str
+    scenario: Scenario
+    environment: Mapping[str, str]
+    home: Path
+    writers: frozenset[str]
+    patience: float
+    nursery: Nursery
+
+
+@dataclass
+class Seen:
+    """All that a trial saw; `target` None: nothing was done to the worker.
+
+    `paid_again`: requests for a turn that had been answered and stored before the blow.
+    `late`: what a message of the dead worker changed that came when all was over.
+    """
+
+    target: Target | None
+    windows: list[Window] = field(default_factory=list)
+    was_struck: bool = False
+    ended: bool = False
+    runs: list[Json] = field(default_factory=list)
+    calls: list[Json] = field(default_factory=list)
+    events: list[Json] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    breaches: list[str] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    paid_again: list[str] = field(default_factory=list)
+    ledgers: dict[str, list[Json]] = field(default_factory=dict)
+    late: list[str] = field(default_factory=list)
+    not_tried: set[tuple[str, str]] = field(default_factory=set)
+    names: Runs = field(default_factory=Runs)
+    log: Path | None = None
+
+
+class Worker:
+    """A real worker in a session of its own, so that kill -9 takes it whole."""
+
+    def __init__(self, nursery: Nursery, environment: Mapping[str, str], log: Path) -> None:
+        self._nursery = nursery
+        self._pid = nursery.start(["worker"], environment, log)
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        self.kill()
+        self._nursery.reap(self._pid)
+
+
+class Trial:
+    def __init__(self, plan: Plan, database: Trialed, target: Target | None, number: int) -> None:
+        self._plan = plan
+        self._database = database
+        self.seen = Seen(target)
+        self._struck = asyncio.Event()
+        self._trap = Trap(target, self._strike)
+        self._model = Model()
+        self._finished: set[tuple[str, int]] = set()
+        self._asked_before = 0
+        self._log = plan.home / f"{number}.log"
+        self._log.unlink(missing_ok=True)
+        testimony = plan.home / f"{number}.witness"
+        testimony.unlink(missing_ok=True)
+        self._testimony = Testimony(testimony, self.seen.names)
+        self._workers: list[Worker] = []
+
+    async def run(self) -> Seen:
+        served = Served(self._model)
+        services = {
+            name: Served(load_app(service.app))
+            for name, service in self._plan.scenario.services.items()
+            if service.app
+        }
+        urls = {name: each.url for name, each in services.items()} | {
+            name: each.url for name, each in self._plan.scenario.services.items() if each.url
+        }
+        reader = Reader(self._plan.writers, self.seen.names)
+        wire = WireProxy(self._database.url, reader, self._trap)
+        recorder = Recorder(self._testimony, self.seen.names, self._trap, urls, served.url)
+        try:
+            await wire.start()
+            await recorder.start()
+            await self._carry_out(wire, recorder, served.url)
+            await self._look(wire, recorder, urls, served.url)
+        finally:
+            for worker in self._workers:
+                worker.close()
+            await recorder.stop()
+            await wire.stop()
+            for each in (served, *services.values()):
+                each.stop()
+        return self.seen
+
+    def _strike(self) -> None:
+        if self._trap.kills:
+            self._workers[-1].kill()
+        self._struck.set()
+
+    async def _carry_out(self, wire: WireProxy, recorder: Recorder, model: str) -> None:
+        environment = self._environment(recorder, model)
+        async with Clients(self._database.url, self._plan.scenario) as clients:
+            for run in await clients.submit(self._plan.agent):
+                self.seen.names.name(run)
+            self._start(environment, wire.url)
+            follow = asyncio.ensure_future(self._follow(clients))
+            struck = asyncio.ensure_future(self._struck.wait())
+            await asyncio.wait({follow, struck}, return_when=asyncio.FIRST_COMPLETED)
+            if self._struck.is_set():
+                await self._after_the_blow(environment)
+            struck.cancel()
+            try:
+                await asyncio.wait_for(follow, self._plan.patience)
+                self.seen.ended = True
+            except TimeoutError:
+                self.seen.ended = False
+
+    async def _after_the_blow(self, environment: Mapping[str, str]) -> None:
+        self.seen.was_struck = True
+        self._finished = await asyncio.to_thread(self._database.finished_turns)
+        self._asked_before = len(self._model.requests)
+        if self._trap.kills:
+            self._start(environment, self._database.url)
+
+    def _start(self, environment: Mapping[str, str], url: str) -> None:
+        settings = {**environment, "PERDURE_DATABASE_URL": url}
+        self._workers.append(Worker(self._plan.nursery, settings, self._log))
+
+    def _environment(self, recorder: Recorder, model: str) -> dict[str, str]:
+        proxies = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
+        netloc = model.split("://", 1)[1]
+        return {
+            **self._plan.environment,
+            **self._plan.scenario.environment,
+            **dict.fromkeys(proxies, recorder.url),
+            "NO_PROXY": netloc,
+            "no_proxy": netloc,
+            "ANTHROPIC_BASE_URL": model,
+            "ANTHROPIC_API_KEY": "scripted",
+            "WITNESS": str(self._testimony.path),
+            **recorder.urls,
+        }
+
+    async def _follow(self, clients: Clients) -> None:
+        """Until every run has ended, answering what is asked on the way."""
+        waited = 0.0
+        while waited < self._plan.patience:
+            statuses = [run["status"] for run in await asyncio.to_thread(self._database.runs)]
+            if all(status in ENDED for status in statuses):
+                return
+            if "waiting" in statuses:
+                await clients.answer()
+            await asyncio.sleep(TICK_SECONDS)
+            waited += TICK_SECONDS
+        raise TimeoutError
+
+    async def _look(
+        self, wire: WireProxy, recorder: Recorder, urls: Mapping[str, str], model: str
+    ) -> None:
+        seen = self.seen
+        seen.breaches = await self._audit() if seen.ended else []
+        for worker in self._workers:
+            worker.kill()
+        seen.windows, seen.requests = self._trap.windows, recorder.requests
+        seen.asked, seen.log = self._model.requests, self._log
+        seen.runs, seen.calls = self._database.runs(), self._database.calls()
+        seen.events, seen.counts = self._database.events(), self._database.counts()
+        seen.paid_again = self._paid_again()
+        seen.ledgers = await self._read_ledgers(urls)
+        seen.not_tried = self._not_tried(wire, recorder, model)
+        if wire.held is not None and seen.ended:
+            before = self._database.everything()
+            await wire.held.deliver()
+            after = self._database.everything()
+            seen.late = [name for name in before if before[name] != after[name]]
+
+    def _paid_again(self) -> list[str]:
+        texts = {run["id"]: run["input"] for run in self._database.runs()}
+        finished = {(str(texts[run]), number - 1) for run, number in self._finished}
+        later = self._model.requests[self._asked_before :] if self.seen.was_struck else []
+        return [
+            f"turn {asked.k + 1} was stored, and the model was asked for it again"
+            for asked in later
+            if (asked.text, asked.k) in finished
+        ]
+
+    async def _audit(self) -> list[str]:
+        waited = 0.0
+        async with await psycopg.AsyncConnection.connect(
+            self._database.url, autocommit=True
+        ) as connection:
+            while True:
+                found = await audit(connection)
+                if not found or waited > SETTLING_SECONDS:
+                    return found
+                await asyncio.sleep(0.1)
+                waited += 0.1
+
+    async def _read_ledgers(self, urls: Mapping[str, str]) -> dict[str, list[Json]]:
+        found = {}
+        async with httpx.AsyncClient(trust_env=False, timeout=10) as http:
+            for name, service in self._plan.scenario.services.items():
+                if service.ledger is not None:
+                    answer = await http.get(urls[name].rstrip("/") + service.ledger)
+                    found[name] = answer.raise_for_status().json()["rows"]
+        return found
+
+    def _not_tried(self, wire: WireProxy, recorder: Recorder, model: str) -> set[tuple[str, str]]:
+        """Tools that spoke to somebody past both proxies, and to whom."""
+        self._testimony.look()
+        netlocs = {url.split("@", 1)[-1].split("://", 1)[-1] for url in (wire.url, model)}
+        known = {netloc.split("/", 1)[0] for netloc in netlocs} | recorder.addresses
+        return {
+            (each.caller.tool, each.address)
+            for each in self._testimony.connections
+            if each.caller is not None and each.address not in known
+        }
