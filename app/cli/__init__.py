@@ -121,7 +121,9 @@ def run_verify(
     fault: Annotated[Fault, typer.Option(help="What happens at each window.")] = Fault.KILL,
     stride: Annotated[int, typer.Option(min=1, help="Only each n-th trial.")] = 1,
     jobs: Annotated[int, typer.Option(min=1, help="Trials side by side.")] = 1,
-    only: Annotated[str | None, typer.Option(help="Only windows of this name; * and ?.")] = None,
+    only: Annotated[
+        str | None, typer.Option(help="Only trials of this name, as in the table; * and ?.")
+    ] = None,
     json: Annotated[Path | None, typer.Option(help="Write a report to this file.")] = None,
     postgres: Annotated[
         str | None, typer.Option(help="A server to make databases on, instead of an embedded one.")

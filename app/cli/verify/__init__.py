@@ -1,4 +1,4 @@
-"""`perdure verify`: an agent's worker is killed at each commit and each call, and must lose nothing."""
+"""`perdure verify`: the worker is killed at each commit and each call, and nothing may be lost."""
 
 import asyncio
 from collections.abc import Mapping
@@ -23,7 +23,9 @@ AGENTS = f"{PREFIX}AGENTS"
 
 @dataclass(frozen=True)
 class Options:
-    """`postgres`: a server on which databases may be made; None: an embedded one."""
+    """`postgres`: a server on which databases may be made; None: an embedded one.
+
+    `source`: a migrated database there to begin with."""
 
     agent: str
     script: Path
@@ -32,6 +34,8 @@ class Options:
     json: Path | None = None
     postgres: str | None = None
     patience: float = 60.0
+    home: Path = HOME
+    source: str = "template1"
 
 
 def run(options: Options, environ: Mapping[str, str]) -> Report:
@@ -44,16 +48,16 @@ def run(options: Options, environ: Mapping[str, str]) -> Report:
             f"There is no agent {options.agent!r} in {agents}.", hint=f"Set {AGENTS}."
         )
     tables = _read_tables(options.script, scenario.tables)
-    HOME.mkdir(parents=True, exist_ok=True)
+    options.home.mkdir(parents=True, exist_ok=True)
     environment = _environment(environ, agents)
-    with Nursery(environment) as nursery, server(options.postgres, HOME) as url:
-        template = Template(url, nursery, environment, tables)
+    with Nursery(environment) as nursery, server(options.postgres, options.home) as url:
+        template = Template(url, nursery, environment, tables, options.source)
         try:
             plan = Plan(
                 options.agent,
                 scenario,
                 environment,
-                HOME,
+                options.home,
                 template.writers,
                 options.patience,
                 nursery,

@@ -30,11 +30,14 @@ class Choice:
         everything = [
             Target(window, side, fault)
             for window in windows
-            if self.only is None or fnmatch.fnmatch(str(window), f"*{self.only}*")
             for fault in self.faults
             for side in SIDES
         ]
-        yield from everything[:: self.stride]
+        chosen = [each for each in everything if self._wants(each)]
+        yield from chosen[:: self.stride]
+
+    def _wants(self, target: Target) -> bool:
+        return self.only is None or fnmatch.fnmatch(str(target), f"*{self.only}*")
 
 
 class Campaign:

@@ -34,6 +34,10 @@ _CALLS = """
     left join perdure.waits w on w.call = c.id and w.kind = 'outcome' and w.state = 'resolved'
     order by c.run, c.turn, c.index
 """
+_LEGS = """
+    select from dbos.workflow_status
+    where name = 'perdure.leg' and status in ('PENDING', 'ENQUEUED', 'DELAYED')
+"""
 _TURNS = "select run, number from perdure.turns where finished_at is not null"
 _ALL = {
     "runs": "select * from perdure.runs order by id",
@@ -48,13 +52,20 @@ class Template:
     """Of the databases on one server, which may make and drop them."""
 
     def __init__(
-        self, url: str, nursery: Nursery, environment: Mapping[str, str], tables: str | None
+        self,
+        url: str,
+        nursery: Nursery,
+        environment: Mapping[str, str],
+        tables: str | None,
+        source: str = "template1",
     ) -> None:
+        """`source`: the database that it is made from; one that is migrated takes less time."""
         self._url = url
         self._tag = f"verify_{secrets.token_hex(4)}"
         self._numbers = count(1)
-        self._run("create database {}", self._tag)
-        self._migrate(nursery, environment)
+        self._run("create database {} template {}", self._tag, source)
+        if source == "template1":
+            self._migrate(nursery, environment)
         with self.connect(self.url_of(self._tag)) as connection:
             if tables is not None:
                 connection.execute(tables.encode())
@@ -121,6 +132,16 @@ class Trialed:
     def everything(self) -> dict[str, list[Json]]:
         """All that a message from the past must not change."""
         return {name: self._rows(query) for name, query in _ALL.items()}
+
+    def is_quiet(self) -> bool:
+        """Whether DBOS has no leg left to run."""
+        with Template.connect(self.url) as connection:
+            return connection.execute(_LEGS).fetchone() is None
+
+    def is_resolved(self, wait: str) -> bool:
+        with Template.connect(self.url) as connection:
+            query = "select from perdure.waits where id = %s and state <> 'open'"
+            return connection.execute(query, [wait]).fetchone() is not None
 
     def counts(self) -> dict[str, int]:
         """How many rows each table of the tools has."""

@@ -25,13 +25,17 @@ class Breach:
     seen: str
 
 
+# Its number, and in which process; a crash before the intent gives the same number twice.
+Attempt = tuple[int, int]
+
+
 @dataclass(frozen=True)
 class Calls:
     """What the requests of one call were, attempt by attempt."""
 
     row: Json
     place: Place
-    sent: dict[int, list[Request]]
+    sent: dict[Attempt, list[Request]]
 
     @property
     def all(self) -> list[Request]:
@@ -97,11 +101,14 @@ class Judge:
             yield self._own(seen, text.partition(":")[0], text)
 
     def _late(self, seen: Seen) -> Iterator[Breach]:
-        if seen.late and seen.target is not None:
-            what = f"{seen.target.window} of the dead worker came late and changed "
-            yield self._own(
-                seen, "a dead worker changes nothing any more", what + ", ".join(seen.late)
-            )
+        invariant = "a dead worker changes nothing any more"
+        came = f"{seen.target.window if seen.target else ''} of the dead worker came late"
+        if seen.late:
+            yield Breach(invariant, *PERDURE, f"{came} and changed {', '.join(seen.late)}")
+        elif seen.late_answer is not None and seen.late_answer not in REFUSALS:
+            yield Breach(invariant, *PERDURE, f"{came} and was answered {seen.late_answer!r}")
+        for text in seen.broken_answers:
+            yield Breach("what was answered with 2xx is stored", *PERDURE, text)
 
     def _told(self, seen: Seen) -> Iterator[Breach]:
         """Each end of a call, and each of its starts, has exactly one event."""
@@ -138,8 +145,7 @@ class Judge:
 
     def _idempotent(self, call: Calls) -> Iterator[Breach]:
         attempts = [
-            [each for each in call.sent[number] if self._may_change(each)]
-            for number in sorted(call.sent)
+            [each for each in requests if self._may_change(each)] for requests in call.sent.values()
         ]
         for later in attempts[1:]:
             for first, again in zip(attempts[0], later, strict=False):
@@ -156,13 +162,13 @@ class Judge:
     def _at_most_once(self, call: Calls) -> Iterator[Breach]:
         invariant = "effects by policy: at_most_once"
         history = {each["attempt"]: each["outcome"] for each in call.row["history"]}
-        excused = [number for number in call.sent if self._excused(call.row, history.get(number))]
-        sent = [n for n in sorted(call.sent) if any(map(self._counts, call.sent[n]))]
+        excused = [each for each in call.sent if self._excused(call.row, history.get(each[0]))]
+        sent = [each for each in call.sent if any(map(self._counts, call.sent[each]))]
         for number in excused:
             lied = [each for each in call.sent[number] if self._counts(each) and each.happened]
             if lied and len(sent) > 1 and call.row["settled"] is None:
                 text = (
-                    f"reconcile said that attempt {number} did not happen, but {lied[0].method} "
+                    f"reconcile said that attempt {number[0]} did not happen, but {lied[0].method} "
                     f"{lied[0].path} had been answered with {lied[0].status}"
                 )
                 yield self._blame(call.row, invariant, text, hook="reconcile")
@@ -216,11 +222,11 @@ class Judge:
     def _calls(self, seen: Seen) -> Iterator[Calls]:
         for row in seen.calls:
             place = Place(seen.names.name(row["run"]), row["turn"], row["index"])
-            sent: dict[int, list[Request]] = {}
+            sent: dict[Attempt, list[Request]] = {}
             for request in seen.requests:
                 caller = request.caller
                 if caller is not None and caller.part == "body" and caller.place == place:
-                    sent.setdefault(caller.attempt, []).append(request)
+                    sent.setdefault((caller.attempt, caller.pid), []).append(request)
             yield Calls(row, place, sent)
 
     def _counts(self, request: Request) -> bool:
@@ -248,6 +254,8 @@ class Judge:
 
 
 PERDURE = ("Perdure", "")
+# What a transition says to an execution that has been succeeded by another one.
+REFUSALS = ("fenced", "late", "over", "moved", "dead")
 
 
 def _identity(request: Request) -> tuple[str, str, bytes]:

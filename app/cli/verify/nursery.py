@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
-
 MAIN = "from app.cli.verify.nursery import main; main()"
 
 
@@ -102,7 +101,7 @@ def _become(arguments: list[str], environment: dict[str, str], log: str, lifelin
         os.dup2(descriptor, place)
     os.environ.clear()
     os.environ.update(environment)
-    keeps = ["--lifeline", str(lifeline)] if arguments == ["worker"] else []
+    keeps = ["--lifeline", str(lifeline)] if arguments[0] in ("api", "worker") else []
     sys.argv = ["perdure", *arguments, *keeps]
     code = 0
     try:
@@ -111,7 +110,7 @@ def _become(arguments: list[str], environment: dict[str, str], log: str, lifelin
         witness.main()
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 1
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - it ends this process, and no other
         sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
         code = 1
     finally:
@@ -122,6 +121,7 @@ def _become(arguments: list[str], environment: dict[str, str], log: str, lifelin
 
 def main() -> None:
     import app.cli.verify.witness
+    import app.main
     import app.worker  # noqa: F401 - what takes long to import, once
 
     gc.freeze()

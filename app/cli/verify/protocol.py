@@ -154,6 +154,12 @@ class Session:
         return portal, Statement(self._prepared.get(name, ""), tuple(values))
 
 
+def first_value(row: Message) -> str:
+    """Of a DataRow."""
+    (length,) = struct.unpack_from("!i", row.body, 2)
+    return row.body[6 : 6 + length].decode(errors="replace") if length > 0 else ""
+
+
 def _value(raw: bytes, *, is_binary: bool) -> str:
     if is_binary and len(raw) in (1, 2, 4, 8):
         return str(int.from_bytes(raw, "big", signed=True))

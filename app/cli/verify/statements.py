@@ -21,6 +21,9 @@ _STEP = re.compile(r"perdure\.\w+")
 _CALL_ID = re.compile(r"call_(\w+)_(\d+)_(\d+)")
 
 
+MOST_NAMES = 4
+
+
 @dataclass(frozen=True)
 class Place:
     """The call that something was done for; `run` as the script's runs are numbered."""
@@ -59,7 +62,9 @@ class Reader:
         writing = [each for each in exchange.all if self._writes(each)]
         if not writing:
             return None
-        names = dict.fromkeys(self._name(each) for each in writing)
+        names = list(dict.fromkeys(self._name(each) for each in writing))
+        if len(names) > MOST_NAMES:
+            names[MOST_NAMES - 1 :] = ["…"]
         places = [place for each in writing if (place := self._place(each)) is not None]
         fenced = exchange.is_single and any(
             "p_fence =>" in each.sql or "p_execution =>" in each.sql for each in writing

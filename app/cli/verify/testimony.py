@@ -15,6 +15,7 @@ class Caller:
     tool: str
     place: Place
     attempt: int
+    pid: int
 
 
 @dataclass(frozen=True)
@@ -57,5 +58,5 @@ class Testimony:
         caller = None
         if "part" in said:
             place = Place(self._runs.name(said["run"]), said["turn"], said["index"])
-            caller = Caller(said["part"], said["tool"], place, said["attempt"])
+            caller = Caller(said["part"], said["tool"], place, said["attempt"], said["pid"])
         return Connection(said["pid"], said["address"], said["port"], caller)

@@ -10,23 +10,26 @@ from app.cli.verify.statements import Place
 Side = Literal["before", "after"]
 Fault = Literal["kill", "cut"]
 Kind = Literal["commit", "request"]
+Victim = Literal["worker", "api"]
 
 
 @dataclass(frozen=True)
 class Window:
-    """A commit of the worker, or a call it makes to the outside; known by what it does."""
+    """A commit of a process, or a call it makes to the outside; known by what it does."""
 
     kind: Kind
+    victim: Victim
     name: str
     occurrence: int
     place: Place | None = None
 
     def __str__(self) -> str:
-        return self.name if self.occurrence == 1 else f"{self.name} #{self.occurrence}"
+        name = self.name if self.victim == "worker" else f"{self.victim}: {self.name}"
+        return name if self.occurrence == 1 else f"{name} #{self.occurrence}"
 
     @property
-    def key(self) -> tuple[str, str, int]:
-        return self.kind, self.name, self.occurrence
+    def key(self) -> tuple[str, ...]:
+        return self.kind, self.victim, self.name, str(self.occurrence)
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,9 @@ class Target:
     window: Window
     side: Side
     fault: Fault
+
+    def __str__(self) -> str:
+        return f"{self.window}, {self.fault} {self.side}"
 
 
 @dataclass
@@ -44,11 +50,12 @@ class Trap:
     strike: Callable[[], None]
     windows: list[Window] = field(default_factory=list)
     is_sprung: bool = False
-    _counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _counts: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
-    def meet(self, kind: Kind, name: str, place: Place | None) -> Window:
-        self._counts[kind, name] += 1
-        return Window(kind, name, self._counts[kind, name], place)
+    def meet(self, kind: Kind, name: str, place: Place | None, victim: Victim = "worker") -> Window:
+        what = (kind, victim, name)
+        self._counts[what] += 1
+        return Window(kind, victim, name, self._counts[what], place)
 
     def passed(self, window: Window) -> None:
         self.windows.append(window)

@@ -6,12 +6,14 @@ import signal
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psycopg
 
+from app.cli.dev import free_port
 from app.cli.verify.clients import Clients
 from app.cli.verify.database import Trialed
 from app.cli.verify.model import Asked, Model, Served
@@ -20,7 +22,7 @@ from app.cli.verify.recorder import Recorder, Request
 from app.cli.verify.scenario import Scenario, load_app
 from app.cli.verify.statements import Reader, Runs
 from app.cli.verify.testimony import Testimony
-from app.cli.verify.trap import Target, Trap, Window
+from app.cli.verify.trap import Target, Trap, Victim, Window
 from app.cli.verify.wire import WireProxy
 from app.store.audit import audit
 
@@ -28,6 +30,7 @@ Json = dict[str, Any]
 
 ENDED = ("succeeded", "failed", "cancelled", "dead_letter")
 TICK_SECONDS = 0.03
+LAST_SECONDS = 0.5
 # A run may end a moment before its leg does; a breach that lasts longer is one.
 SETTLING_SECONDS = 8.0
 
@@ -67,17 +70,21 @@ class Seen:
     paid_again: list[str] = field(default_factory=list)
     ledgers: dict[str, list[Json]] = field(default_factory=dict)
     late: list[str] = field(default_factory=list)
+    late_answer: str | None = None
+    broken_answers: list[str] = field(default_factory=list)
     not_tried: set[tuple[str, str]] = field(default_factory=set)
     names: Runs = field(default_factory=Runs)
     log: Path | None = None
 
 
-class Worker:
-    """A real worker in a session of its own, so that kill -9 takes it whole."""
+class Process:
+    """A real worker or API in a session of its own, so that kill -9 takes it whole."""
 
-    def __init__(self, nursery: Nursery, environment: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self, part: Victim, nursery: Nursery, environment: Mapping[str, str], log: Path
+    ) -> None:
         self._nursery = nursery
-        self._pid = nursery.start(["worker"], environment, log)
+        self._pid = nursery.start([part], environment, log)
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):
@@ -103,7 +110,8 @@ class Trial:
         testimony = plan.home / f"{number}.witness"
         testimony.unlink(missing_ok=True)
         self._testimony = Testimony(testimony, self.seen.names)
-        self._workers: list[Worker] = []
+        self._port = free_port()
+        self._processes: dict[Victim, list[Process]] = {"api": [], "worker": []}
 
     async def run(self) -> Seen:
         served = Served(self._model)
@@ -116,36 +124,50 @@ class Trial:
             name: each.url for name, each in self._plan.scenario.services.items() if each.url
         }
         reader = Reader(self._plan.writers, self.seen.names)
-        wire = WireProxy(self._database.url, reader, self._trap)
+        wires: dict[Victim, WireProxy] = {
+            "api": WireProxy(self._database.url, reader, self._trap, "api"),
+            "worker": WireProxy(self._database.url, reader, self._trap, "worker"),
+        }
         recorder = Recorder(self._testimony, self.seen.names, self._trap, urls, served.url)
         try:
-            await wire.start()
+            for wire in wires.values():
+                await wire.start()
             await recorder.start()
-            await self._carry_out(wire, recorder, served.url)
-            await self._look(wire, recorder, urls, served.url)
+            await self._carry_out(wires, recorder, served.url)
+            await self._look(wires["worker"], recorder, urls, served.url)
         finally:
-            for worker in self._workers:
-                worker.close()
+            for process in chain(*self._processes.values()):
+                process.close()
             await recorder.stop()
-            await wire.stop()
+            for wire in wires.values():
+                await wire.stop()
             for each in (served, *services.values()):
                 each.stop()
         return self.seen
 
     def _strike(self) -> None:
         if self._trap.kills:
-            self._workers[-1].kill()
+            self._processes[self._victim][-1].kill()
         self._struck.set()
 
-    async def _carry_out(self, wire: WireProxy, recorder: Recorder, model: str) -> None:
+    @property
+    def _victim(self) -> Victim:
+        return "worker" if self.seen.target is None else self.seen.target.window.victim
+
+    async def _carry_out(
+        self, wires: Mapping[Victim, WireProxy], recorder: Recorder, model: str
+    ) -> None:
         environment = self._environment(recorder, model)
-        async with Clients(self._database.url, self._plan.scenario) as clients:
-            for run in await clients.submit(self._plan.agent):
-                self.seen.names.name(run)
-            self._start(environment, wire.url)
+        api = f"http://127.0.0.1:{self._port}"
+        async with Clients(api, self._plan.scenario, self._database) as clients:
+            for part, wire in wires.items():
+                self._start(part, environment, wire.url)
             follow = asyncio.ensure_future(self._follow(clients))
             struck = asyncio.ensure_future(self._struck.wait())
             await asyncio.wait({follow, struck}, return_when=asyncio.FIRST_COMPLETED)
+            if self._trap.target is not None:
+                # The very last window is struck in the moment in which all is over.
+                await asyncio.wait({struck}, timeout=LAST_SECONDS)
             if self._struck.is_set():
                 await self._after_the_blow(environment)
             struck.cancel()
@@ -154,17 +176,24 @@ class Trial:
                 self.seen.ended = True
             except TimeoutError:
                 self.seen.ended = False
+            self.seen.broken_answers = clients.broken
 
     async def _after_the_blow(self, environment: Mapping[str, str]) -> None:
         self.seen.was_struck = True
         self._finished = await asyncio.to_thread(self._database.finished_turns)
         self._asked_before = len(self._model.requests)
         if self._trap.kills:
-            self._start(environment, self._database.url)
+            self._start(self._victim, environment, self._database.url)
 
-    def _start(self, environment: Mapping[str, str], url: str) -> None:
-        settings = {**environment, "PERDURE_DATABASE_URL": url}
-        self._workers.append(Worker(self._plan.nursery, settings, self._log))
+    def _start(self, part: Victim, environment: Mapping[str, str], url: str) -> None:
+        settings = {
+            **environment,
+            "PERDURE_DATABASE_URL": url,
+            "PERDURE_HOST": "127.0.0.1",
+            "PERDURE_PORT": str(self._port),
+        }
+        started = Process(part, self._plan.nursery, settings, self._log)
+        self._processes[part].append(started)
 
     def _environment(self, recorder: Recorder, model: str) -> dict[str, str]:
         proxies = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
@@ -182,13 +211,16 @@ class Trial:
         }
 
     async def _follow(self, clients: Clients) -> None:
-        """Until every run has ended, answering what is asked on the way."""
+        """Until every run and its last leg have ended, answering what is asked on the way."""
         waited = 0.0
+        await clients.ready()
+        await clients.submit(self._plan.agent)
         while waited < self._plan.patience:
             statuses = [run["status"] for run in await asyncio.to_thread(self._database.runs)]
             if all(status in ENDED for status in statuses):
-                return
-            if "waiting" in statuses:
+                if await asyncio.to_thread(self._database.is_quiet):
+                    return
+            elif "waiting" in statuses:
                 await clients.answer()
             await asyncio.sleep(TICK_SECONDS)
             waited += TICK_SECONDS
@@ -199,8 +231,8 @@ class Trial:
     ) -> None:
         seen = self.seen
         seen.breaches = await self._audit() if seen.ended else []
-        for worker in self._workers:
-            worker.kill()
+        for process in chain(*self._processes.values()):
+            process.kill()
         seen.windows, seen.requests = self._trap.windows, recorder.requests
         seen.asked, seen.log = self._model.requests, self._log
         seen.runs, seen.calls = self._database.runs(), self._database.calls()
@@ -210,7 +242,7 @@ class Trial:
         seen.not_tried = self._not_tried(wire, recorder, model)
         if wire.held is not None and seen.ended:
             before = self._database.everything()
-            await wire.held.deliver()
+            seen.late_answer = await wire.held.deliver()
             after = self._database.everything()
             seen.late = [name for name in before if before[name] != after[name]]
 

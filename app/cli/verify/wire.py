@@ -15,9 +15,10 @@ from app.cli.verify.protocol import (
     Message,
     Session,
     Splitter,
+    first_value,
 )
 from app.cli.verify.statements import Reader
-from app.cli.verify.trap import Trap, Window
+from app.cli.verify.trap import Trap, Victim, Window
 
 CHUNK = 65536
 LATE_SECONDS = 10.0
@@ -32,24 +33,30 @@ class Held:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
-    async def deliver(self) -> None:
-        """Returns once the server has answered."""
+    async def deliver(self) -> str:
+        """What the server answers."""
         splitter = Splitter()
         self.writer.write(self.raw)
+        answer = ""
         with suppress(OSError):
             async with asyncio.timeout(LATE_SECONDS):
                 while data := await self.reader.read(CHUNK):
-                    if any(message.kind == "Z" for message in splitter.feed(data)):
-                        return
+                    for message in splitter.feed(data):
+                        if message.kind == "D":
+                            answer = first_value(message)
+                        if message.kind == "Z":
+                            return answer
+        return answer
 
 
 class WireProxy:
     """Listens on a loopback port; `url` is the server behind it."""
 
-    def __init__(self, url: str, reader: Reader, trap: Trap) -> None:
+    def __init__(self, url: str, reader: Reader, trap: Trap, victim: Victim) -> None:
         self._server = conninfo_to_dict(url)
         self._reader = reader
         self._trap = trap
+        self.victim: Victim = victim
         self._tasks: set[asyncio.Task[None]] = set()
         self.held: Held | None = None
 
@@ -155,7 +162,7 @@ class Link:
         act = self._reader.read(exchange)
         if act is None:
             return False
-        window = self._trap.meet("commit", act.name, act.place)
+        window = self._trap.meet("commit", act.name, act.place, self._proxy.victim)
         self._watched[id(exchange)] = window
         if not self._trap.is_due(window, "before"):
             return False
