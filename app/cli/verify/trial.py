@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ ENDED = ("succeeded", "failed", "cancelled", "dead_letter")
 TICK_SECONDS = 0.03
 LAST_SECONDS = 0.5
 # A run may end a moment before its leg does; a breach that lasts longer is one.
-SETTLING_SECONDS = 8.0
+SETTLING_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Plan:
 class Seen:
     """All that a trial saw; `target` None: nothing was done to the worker.
 
-    `paid_again`: requests for a turn that had been answered and stored before the blow.
+    `paid_again`: answers of the model that had been given and stored before.
     `late`: what a message of the dead worker changed that came when all was over.
     """
 
@@ -164,7 +165,11 @@ class Trial:
                 self._start(part, environment, wire.url)
             follow = asyncio.ensure_future(self._follow(clients))
             struck = asyncio.ensure_future(self._struck.wait())
-            await asyncio.wait({follow, struck}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                {follow, struck},
+                timeout=self._plan.patience,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
             if self._trap.target is not None:
                 # The very last window is struck in the moment in which all is over.
                 await asyncio.wait({struck}, timeout=LAST_SECONDS)
@@ -212,10 +217,9 @@ class Trial:
 
     async def _follow(self, clients: Clients) -> None:
         """Until every run and its last leg have ended, answering what is asked on the way."""
-        waited = 0.0
         await clients.ready()
         await clients.submit(self._plan.agent)
-        while waited < self._plan.patience:
+        while True:
             statuses = [run["status"] for run in await asyncio.to_thread(self._database.runs)]
             if all(status in ENDED for status in statuses):
                 if await asyncio.to_thread(self._database.is_quiet):
@@ -223,8 +227,6 @@ class Trial:
             elif "waiting" in statuses:
                 await clients.answer()
             await asyncio.sleep(TICK_SECONDS)
-            waited += TICK_SECONDS
-        raise TimeoutError
 
     async def _look(
         self, wire: WireProxy, recorder: Recorder, urls: Mapping[str, str], model: str
@@ -247,13 +249,17 @@ class Trial:
             seen.late = [name for name in before if before[name] != after[name]]
 
     def _paid_again(self) -> list[str]:
-        texts = {run["id"]: run["input"] for run in self._database.runs()}
-        finished = {(str(texts[run]), number - 1) for run, number in self._finished}
-        later = self._model.requests[self._asked_before :] if self.seen.was_struck else []
+        """After the blow each answer of the model must become a turn that was not there before."""
+        if not self.seen.was_struck:
+            return []
+        texts = {run["id"]: str(run["input"]) for run in self._database.runs()}
+        new = Counter(texts[run] for run, _ in self._database.finished_turns() - self._finished)
+        later = self._model.requests[self._asked_before :]
+        paid = Counter(asked.text for asked in later if asked.is_paid)
         return [
-            f"turn {asked.k + 1} was stored, and the model was asked for it again"
-            for asked in later
-            if (asked.text, asked.k) in finished
+            f"after the blow the model was paid {paid[text]} times for {new[text]} new turns"
+            for text in paid
+            if paid[text] > new[text]
         ]
 
     async def _audit(self) -> list[str]:

@@ -17,6 +17,7 @@ from tests.support.faults.sound import desk
 __all__ = ["desk"]
 
 HERE: set[str] = set()
+NOTHING = [{"type": "text", "text": "(nothing)"}]
 TELL = """
     insert into perdure.events (run, seq, type, data)
     select %(run)s, seq, 'call.succeeded', json_build_object('call', %(call)s, 'apart', true)
@@ -73,7 +74,7 @@ def result_dropped() -> None:
     def drop(history: Any) -> Any:
         messages = conversation(history)
         return [
-            {**message, "content": [block for block in message["content"] if _is_here(block)]}
+            {**message, "content": [*filter(_is_here, message["content"])] or NOTHING}
             if isinstance(message["content"], list)
             else message
             for message in messages
@@ -103,11 +104,11 @@ def event_apart() -> None:
 def decision_answered_first() -> None:
     """In the API: what a person says is stored when there is time for it."""
     resolve = waits.resolve
-    later = set()
+    later: dict[str, Any] = {}
 
     async def answer_first(services: Any, wait: str, said: Any, *who: Any) -> Any:
-        task = asyncio.ensure_future(_soon(resolve, services, wait, said, *who))
-        later.add(task)
+        if wait not in later:
+            later[wait] = asyncio.ensure_future(_soon(resolve, services, wait, said, *who))
         return await waits.views_waits.get_wait(services, wait)
 
     waits.resolve = answer_first
