@@ -10,7 +10,7 @@ from app.cli.verify.database import Template, server
 from app.cli.verify.nursery import Nursery
 from app.cli.verify.report import Report, show
 from app.cli.verify.scenario import read
-from app.cli.verify.trial import Plan
+from app.cli.verify.seen import Plan
 from app.errors import ConfigurationError
 from app.settings import PREFIX
 from app.tools.registry import load

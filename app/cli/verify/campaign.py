@@ -11,8 +11,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from app.cli.verify.database import Template
 from app.cli.verify.judge import PERDURE, Breach, Judge
 from app.cli.verify.report import Report, Row
+from app.cli.verify.seen import Plan, Seen
 from app.cli.verify.trap import Fault, Side, Target, Window
-from app.cli.verify.trial import Plan, Seen, Trial
+from app.cli.verify.trial import Trial
 from app.tools.agent import Agent
 
 SIDES: tuple[Side, Side] = ("before", "after")

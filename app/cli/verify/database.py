@@ -108,7 +108,7 @@ class Template:
 
     def _run(self, statement: str, *names: str) -> None:
         with psycopg.connect(make_conninfo(self._url), autocommit=True) as connection:
-            connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))  # type: ignore[arg-type]
+            connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
 
 
 class Trialed:

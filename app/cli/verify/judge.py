@@ -8,8 +8,8 @@ from typing import Any
 
 from app.cli.verify.recorder import Request
 from app.cli.verify.scenario import Scenario
+from app.cli.verify.seen import ENDED, Seen
 from app.cli.verify.statements import Place
-from app.cli.verify.trial import ENDED, Seen
 from app.tools.agent import Agent
 
 Json = dict[str, Any]

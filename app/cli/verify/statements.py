@@ -118,7 +118,7 @@ class Reader:
             found = _RUN.search(value or "")
             if found:
                 prefix = self._runs.prefix(self._runs.name(found[0]))
-                return f"{prefix} " if prefix else ""
+                return f"{prefix[:-1]} " if prefix else ""
         return ""
 
     def _place(self, statement: Statement) -> Place | None:

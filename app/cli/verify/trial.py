@@ -1,14 +1,9 @@
 """One trial: a new world, one run through it, at most one blow, and what was seen."""
 
 import asyncio
-import os
-import signal
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,83 +12,23 @@ import psycopg
 from app.cli.dev import free_port
 from app.cli.verify.clients import Clients
 from app.cli.verify.database import Trialed
-from app.cli.verify.model import Asked, Model, Served
-from app.cli.verify.nursery import Nursery
-from app.cli.verify.recorder import Recorder, Request
-from app.cli.verify.scenario import Scenario, load_app
-from app.cli.verify.statements import Reader, Runs
+from app.cli.verify.model import Model, Served
+from app.cli.verify.nursery import Process
+from app.cli.verify.recorder import Recorder
+from app.cli.verify.scenario import load_app
+from app.cli.verify.seen import ENDED, Plan, Seen
+from app.cli.verify.statements import Reader
 from app.cli.verify.testimony import Testimony
-from app.cli.verify.trap import Target, Trap, Victim, Window
+from app.cli.verify.trap import Target, Trap, Victim
 from app.cli.verify.wire import WireProxy
 from app.store.audit import audit
 
 Json = dict[str, Any]
 
-ENDED = ("succeeded", "failed", "cancelled", "dead_letter")
 TICK_SECONDS = 0.03
 LAST_SECONDS = 0.5
 # A run may end a moment before its leg does; a breach that lasts longer is one.
 SETTLING_SECONDS = 5.0
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What all trials of one `perdure verify` have in common."""
-
-    agent: str
-    scenario: Scenario
-    environment: Mapping[str, str]
-    home: Path
-    writers: frozenset[str]
-    patience: float
-    nursery: Nursery
-
-
-@dataclass
-class Seen:
-    """All that a trial saw; `target` None: nothing was done to the worker.
-
-    `paid_again`: answers of the model that had been given and stored before.
-    `late`: what a message of the dead worker changed that came when all was over.
-    """
-
-    target: Target | None
-    windows: list[Window] = field(default_factory=list)
-    was_struck: bool = False
-    ended: bool = False
-    runs: list[Json] = field(default_factory=list)
-    calls: list[Json] = field(default_factory=list)
-    events: list[Json] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
-    breaches: list[str] = field(default_factory=list)
-    requests: list[Request] = field(default_factory=list)
-    asked: list[Asked] = field(default_factory=list)
-    paid_again: list[str] = field(default_factory=list)
-    ledgers: dict[str, list[Json]] = field(default_factory=dict)
-    late: list[str] = field(default_factory=list)
-    late_answer: str | None = None
-    broken_answers: list[str] = field(default_factory=list)
-    not_tried: set[tuple[str, str]] = field(default_factory=set)
-    names: Runs = field(default_factory=Runs)
-    log: Path | None = None
-
-
-class Process:
-    """A real worker or API in a session of its own, so that kill -9 takes it whole."""
-
-    def __init__(
-        self, part: Victim, nursery: Nursery, environment: Mapping[str, str], log: Path
-    ) -> None:
-        self._nursery = nursery
-        self._pid = nursery.start([part], environment, log)
-
-    def kill(self) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._pid, signal.SIGKILL)
-
-    def close(self) -> None:
-        self.kill()
-        self._nursery.reap(self._pid)
 
 
 class Trial:

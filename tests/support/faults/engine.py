@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from app.domain import transcript
 from app.durable import attempt, ledger, model_step, transactional
 from app.durable.body import Ended, run_body
 from app.durable.execution import bench
-from app.services import waits
+from app.services import views_waits, waits
 from app.store import calls, turns
 from app.store.calls import Outcome
 from tests.support.faults.sound import desk
@@ -25,6 +26,10 @@ TELL = """
 """
 
 
+def replace(owner: Any, name: str, made: Any) -> None:
+    setattr(owner, name, made)
+
+
 def effect_before_intent() -> None:
     async def no_intent(self: attempt.Attempt) -> bool:
         return True
@@ -36,8 +41,8 @@ def effect_before_intent() -> None:
         await self._finish("succeeded", ended.result, "succeeded")
         return None
 
-    attempt.Attempt._commit_intent = no_intent  # type: ignore[method-assign]
-    attempt.Attempt._run_and_finish = body_then_intent  # type: ignore[method-assign]
+    replace(attempt.Attempt, "_commit_intent", no_intent)
+    replace(attempt.Attempt, "_run_and_finish", body_then_intent)
 
 
 def transaction_and_record_apart() -> None:
@@ -50,7 +55,7 @@ def transaction_and_record_apart() -> None:
         outcome = Outcome("succeeded", ended.result, is_error=False, attempt_ended="succeeded")
         await bench().store(lambda c: calls.finish(c, place, intent, outcome))
 
-    transactional._once = once
+    replace(transactional, "_once", once)
 
 
 def model_call_paid_again() -> None:
@@ -60,12 +65,12 @@ def model_call_paid_again() -> None:
         verdict = await begin(*arguments, **named)
         return "call" if verdict == "answered" else verdict
 
-    turns.begin = ask_anyway
+    replace(turns, "begin", ask_anyway)
 
 
 def result_dropped() -> None:
     """What another process has finished is not told to the model."""
-    conversation, finish = model_step.conversation, ledger.finish
+    conversation, finish = transcript.conversation, ledger.finish
 
     async def finish_here(call: Any, *arguments: Any, **named: Any) -> None:
         HERE.add(call.row["provider_id"])
@@ -80,8 +85,8 @@ def result_dropped() -> None:
             for message in messages
         ]
 
-    ledger.finish = finish_here
-    model_step.conversation = drop
+    replace(ledger, "finish", finish_here)
+    replace(model_step, "conversation", drop)
 
 
 def _is_here(block: Any) -> bool:
@@ -98,7 +103,7 @@ def event_apart() -> None:
             await connection.execute(TELL, {"run": at.run, "call": at.call})
         return verdict
 
-    calls.finish = finish_and_tell
+    replace(calls, "finish", finish_and_tell)
 
 
 def decision_answered_first() -> None:
@@ -109,9 +114,9 @@ def decision_answered_first() -> None:
     async def answer_first(services: Any, wait: str, said: Any, *who: Any) -> Any:
         if wait not in later:
             later[wait] = asyncio.ensure_future(_soon(resolve, services, wait, said, *who))
-        return await waits.views_waits.get_wait(services, wait)
+        return await views_waits.get_wait(services, wait)
 
-    waits.resolve = answer_first
+    replace(waits, "resolve", answer_first)
 
 
 async def _soon(resolve: Callable[..., Any], *arguments: Any) -> None:
