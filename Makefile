@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev test test-all test-docker lint format types bench doctor clean
+.PHONY: help setup demo dev test test-all test-docker lint format types bench verify doctor clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,6 +42,10 @@ types: setup ## Check the types
 
 bench: setup ## Measure what Perdure adds to a turn; fails if a goal is missed
 	@$(BIN)/python -m bench
+
+verify: setup ## Kill the built-in agents at each commit and call; takes minutes
+	@$(BIN)/perdure verify refund-desk --script docs/verify-refund-desk.json \
+	  --fault both --jobs $(JOBS)
 
 doctor: setup ## Check the settings, the database and its runs
 	@$(BIN)/perdure doctor

@@ -131,14 +131,14 @@ def run_verify(
     patience: Annotated[float, typer.Option(help="Seconds within which all runs must end.")] = 60.0,
 ) -> None:
     """Kill an agent's worker at each commit and call, and check that nothing is lost or doubled."""
-    from app.cli.verify import Options, run
+    from app.cli.verify import CannotRun, Options, run
     from app.cli.verify.campaign import Choice
 
     choice = Choice(fault.parts, stride, only)
     options = Options(agent, script, choice, jobs, json, postgres, patience)
     try:
         report = run(options, os.environ)
-    except ConfigurationError as error:
+    except (ConfigurationError, CannotRun) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from error
     if not report.is_sound:

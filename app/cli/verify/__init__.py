@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import psycopg
+
 from app.cli.verify.campaign import Campaign, Choice
 from app.cli.verify.database import Template, server
 from app.cli.verify.nursery import Nursery
@@ -19,6 +21,10 @@ HOME = Path(".perdure") / "verify"
 FOREIGN = ("ANTHROPIC_",)
 DATABASE = f"{PREFIX}DATABASE_URL"
 AGENTS = f"{PREFIX}AGENTS"
+
+
+class CannotRun(Exception):
+    """No trial could be made."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,13 @@ class Options:
 
 def run(options: Options, environ: Mapping[str, str]) -> Report:
     """Show what was found, and return it."""
+    try:
+        return _run(options, environ)
+    except psycopg.OperationalError as error:
+        raise CannotRun(f"The server for the trials cannot be used: {error}") from error
+
+
+def _run(options: Options, environ: Mapping[str, str]) -> Report:
     scenario = read(options.script)
     agents = environ.get(AGENTS) or "app.agents"
     agent = load(agents).agent(options.agent)

@@ -70,7 +70,8 @@ class Served:
             app,
             loop="asyncio",
             lifespan="off",
-            log_level="critical",
+            log_config=None,
+            access_log=False,
             timeout_keep_alive=75,
             timeout_graceful_shutdown=1,
         )
