@@ -144,20 +144,14 @@ class Judge:
                         yield self._blame(call.row, f"effects by policy: {policy}", text)
 
     def _idempotent(self, call: Calls) -> Iterator[Breach]:
-        attempts = [
+        """In any order: what one attempt said and the other did not, though it said more."""
+        first, *others = [
             [each for each in requests if self._may_change(each)] for requests in call.sent.values()
-        ]
-        for later in attempts[1:]:
-            for first, again in zip(attempts[0], later, strict=False):
-                if (first.method, first.path) != (again.method, again.path):
-                    text = f"{first.method} {first.path} became {again.method} {again.path}"
-                elif first.key != again.key:
-                    text = f"{again.method} {again.path} under key {first.key}, then {again.key}"
-                elif first.key is None and first.body != again.body:
-                    text = f"{again.method} {again.path} without a key and with another body"
-                else:
-                    continue
-                yield self._blame(call.row, "effects by policy: idempotent", text)
+        ] or [[]]
+        for later in others:
+            missing = _less(first, later)
+            for was, is_now in zip(missing, _less(later, first), strict=False):
+                yield self._blame(call.row, "effects by policy: idempotent", _differ(was, is_now))
 
     def _at_most_once(self, call: Calls) -> Iterator[Breach]:
         invariant = "effects by policy: at_most_once"
@@ -256,6 +250,31 @@ class Judge:
 PERDURE = ("Perdure", "")
 # What a transition says to an execution that has been succeeded by another one.
 REFUSALS = ("fenced", "late", "over", "moved", "dead")
+
+
+def _less(some: list[Request], others: list[Request]) -> list[Request]:
+    """Those of `some` that have no twin among `others`."""
+    left = [_promise(each) for each in others]
+    lonely = []
+    for each in some:
+        if _promise(each) in left:
+            left.remove(_promise(each))
+        else:
+            lonely.append(each)
+    return lonely
+
+
+def _promise(request: Request) -> tuple[str, str, str | bytes]:
+    """One key, one effect; without a key it is the bytes that tell."""
+    return request.method, request.path, request.key or request.body
+
+
+def _differ(was: Request, is_now: Request) -> str:
+    if (was.method, was.path) != (is_now.method, is_now.path):
+        return f"{was.method} {was.path} became {is_now.method} {is_now.path}"
+    if was.key != is_now.key:
+        return f"{was.method} {was.path} under key {was.key}, then {is_now.key}"
+    return f"{was.method} {was.path} without a key and with another body"
 
 
 def _identity(request: Request) -> tuple[str, str, bytes]:

@@ -2,6 +2,9 @@
 
 import os
 import secrets
+import socket
+import subprocess
+import sys
 from typing import Any
 
 import psycopg
@@ -72,12 +75,20 @@ async def effect_in_a_transaction(ctx: ToolContext, ref: str) -> Reply:
     return await order(ref)
 
 
+@tool(replay="read_only")
+def past_the_proxy(ctx: ToolContext, port: int) -> Reply:
+    """Speak to somebody directly, and start a program."""
+    with socket.create_connection(("127.0.0.1", port)):
+        subprocess.run([sys.executable, "-c", ""], check=True)
+    return {}
+
+
 desk = Agent(
     name="faulty",
     model="claude-sonnet-5",
     instructions="You buy.",
     tools=[
         *(fresh_key, effect_in_a_read, own_connection, remember, recall),
-        *(claims_anothers, denies, effect_in_a_transaction),
+        *(claims_anothers, denies, effect_in_a_transaction, past_the_proxy),
     ],
 )
