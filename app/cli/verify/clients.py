@@ -9,6 +9,7 @@ import httpx
 from app.cli.verify.database import Trialed
 from app.cli.verify.scenario import Scenario
 from app.domain.canonical import digest
+from app.errors import ConfigurationError
 
 Json = dict[str, Any]
 PAUSE_SECONDS = 0.1
@@ -50,7 +51,10 @@ class Clients:
                 )
 
             answer = await self._insist(post, lambda answer: answer.status_code < 500)
-            answer.raise_for_status()
+            if answer.is_error:
+                raise ConfigurationError(
+                    f"Run {number + 1} of the script was refused: {answer.text}"
+                )
             run = answer.json()["id"]
             if run not in {each["id"] for each in await asyncio.to_thread(self._database.runs)}:
                 self.broken.append(f"POST /v1/runs was answered {answer.status_code}; no such run")

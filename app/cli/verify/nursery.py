@@ -63,24 +63,6 @@ class Nursery:
             return int(self._process.stdout.readline())
 
 
-class Process:
-    """A real worker or API in a session of its own, so that kill -9 takes it whole."""
-
-    def __init__(
-        self, part: str, nursery: Nursery, environment: Mapping[str, str], log: Path
-    ) -> None:
-        self._nursery = nursery
-        self._pid = nursery.start([part], environment, log)
-
-    def kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._pid, signal.SIGKILL)
-
-    def close(self) -> None:
-        self.kill()
-        self._nursery.reap(self._pid)
-
-
 class _Children:
     def __init__(self) -> None:
         self._lifelines: dict[int, int] = {}

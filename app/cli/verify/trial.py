@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from itertools import chain
 from typing import Any
 
 import httpx
@@ -13,7 +12,7 @@ from app.cli.dev import free_port
 from app.cli.verify.clients import Clients
 from app.cli.verify.database import Trialed
 from app.cli.verify.model import Model, Served
-from app.cli.verify.nursery import Process
+from app.cli.verify.processes import Processes
 from app.cli.verify.recorder import Recorder
 from app.cli.verify.scenario import load_app
 from app.cli.verify.seen import ENDED, Plan, Seen
@@ -47,7 +46,7 @@ class Trial:
         testimony.unlink(missing_ok=True)
         self._testimony = Testimony(testimony, self.seen.names)
         self._port = free_port()
-        self._processes: dict[Victim, list[Process]] = {"api": [], "worker": []}
+        self._processes: Processes | None = None
 
     async def run(self) -> Seen:
         served = Served(self._model)
@@ -72,8 +71,8 @@ class Trial:
             await self._carry_out(wires, recorder, served.url)
             await self._look(wires["worker"], recorder, urls, served.url)
         finally:
-            for process in chain(*self._processes.values()):
-                process.close()
+            if self._processes is not None:
+                self._processes.close()
             await recorder.stop()
             for wire in wires.values():
                 await wire.stop()
@@ -83,7 +82,8 @@ class Trial:
 
     def _strike(self) -> None:
         if self._trap.kills:
-            self._processes[self._victim][-1].kill()
+            assert self._processes is not None
+            self._processes.kill(self._victim)
         self._struck.set()
 
     @property
@@ -94,10 +94,13 @@ class Trial:
         self, wires: Mapping[Victim, WireProxy], recorder: Recorder, model: str
     ) -> None:
         environment = self._environment(recorder, model)
+        self._processes = Processes(self._plan.nursery, environment, self._log)
+        processes = self._processes
         api = f"http://127.0.0.1:{self._port}"
         async with Clients(api, self._plan.scenario, self._database) as clients:
             for part, wire in wires.items():
-                self._start(part, environment, wire.url)
+                processes.start(part, wire.url)
+            supervise = asyncio.ensure_future(processes.supervise())
             follow = asyncio.ensure_future(self._follow(clients))
             struck = asyncio.ensure_future(self._struck.wait())
             await asyncio.wait(
@@ -109,31 +112,22 @@ class Trial:
                 # The very last window is struck in the moment in which all is over.
                 await asyncio.wait({struck}, timeout=LAST_SECONDS)
             if self._struck.is_set():
-                await self._after_the_blow(environment)
+                await self._after_the_blow(processes)
             struck.cancel()
             try:
                 await asyncio.wait_for(follow, self._plan.patience)
                 self.seen.ended = True
             except TimeoutError:
                 self.seen.ended = False
+            supervise.cancel()
             self.seen.broken_answers = clients.broken
 
-    async def _after_the_blow(self, environment: Mapping[str, str]) -> None:
+    async def _after_the_blow(self, processes: Processes) -> None:
         self.seen.was_struck = True
         self._finished = await asyncio.to_thread(self._database.finished_turns)
         self._asked_before = len(self._model.requests)
         if self._trap.kills:
-            self._start(self._victim, environment, self._database.url)
-
-    def _start(self, part: Victim, environment: Mapping[str, str], url: str) -> None:
-        settings = {
-            **environment,
-            "PERDURE_DATABASE_URL": url,
-            "PERDURE_HOST": "127.0.0.1",
-            "PERDURE_PORT": str(self._port),
-        }
-        started = Process(part, self._plan.nursery, settings, self._log)
-        self._processes[part].append(started)
+            processes.start(self._victim, self._database.url)
 
     def _environment(self, recorder: Recorder, model: str) -> dict[str, str]:
         proxies = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
@@ -144,6 +138,8 @@ class Trial:
             **dict.fromkeys(proxies, recorder.url),
             "NO_PROXY": netloc,
             "no_proxy": netloc,
+            "PERDURE_HOST": "127.0.0.1",
+            "PERDURE_PORT": str(self._port),
             "ANTHROPIC_BASE_URL": model,
             "ANTHROPIC_API_KEY": "scripted",
             "WITNESS": str(self._testimony.path),
@@ -168,8 +164,8 @@ class Trial:
     ) -> None:
         seen = self.seen
         seen.breaches = await self._audit() if seen.ended else []
-        for process in chain(*self._processes.values()):
-            process.kill()
+        assert self._processes is not None
+        self._processes.kill_all()
         seen.windows, seen.requests = self._trap.windows, recorder.requests
         seen.asked, seen.log = self._model.requests, self._log
         seen.runs, seen.calls = self._database.runs(), self._database.calls()
