@@ -42,11 +42,17 @@ class Splitter:
 
 @dataclass
 class Statement:
-    """One statement that was sent; `rows` once the server has said how many it touched."""
+    """One statement that was sent; `rows` once the server has said how many it touched.
+
+    `raw`, `formats` and `types`: its parameters to the byte.
+    """
 
     sql: str
     values: tuple[str | None, ...] = ()
     tag: str = ""
+    raw: tuple[bytes | None, ...] = ()
+    formats: tuple[int, ...] = ()
+    types: tuple[int, ...] = ()
 
     @property
     def rows(self) -> int | None:
@@ -76,7 +82,7 @@ class Session:
     """One connection, followed from both sides."""
 
     status: str = "I"
-    _prepared: dict[str, str] = field(default_factory=dict)
+    _prepared: dict[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
     _portals: dict[str, Statement] = field(default_factory=dict)
     _executed: list[Statement] = field(default_factory=list)
     _transaction: list[Statement] = field(default_factory=list)
@@ -87,7 +93,7 @@ class Session:
         match message.kind:
             case "P":
                 name, sql = _texts(message.body, 2)
-                self._prepared[name] = sql
+                self._prepared[name] = sql, _types(message.body)
             case "B":
                 portal, statement = self._bind(message.body)
                 self._portals[portal] = statement
@@ -141,27 +147,27 @@ class Session:
         at += 2 + 2 * count
         (number,) = struct.unpack_from("!h", body, at)
         at += 2
-        values: list[str | None] = []
-        for n in range(number):
+        raw: list[bytes | None] = []
+        for _ in range(number):
             (length,) = struct.unpack_from("!i", body, at)
             at += 4
-            if length < 0:
-                values.append(None)
-                continue
-            form = formats[n] if len(formats) > 1 else (formats[0] if formats else 0)
-            values.append(_value(body[at : at + length], is_binary=form == 1))
-            at += length
-        return portal, Statement(self._prepared.get(name, ""), tuple(values))
+            raw.append(None if length < 0 else body[at : at + length])
+            at += max(length, 0)
+        sql, types = self._prepared.get(name, ("", ()))
+        forms = formats if count > 1 else (formats or (0,)) * number
+        pairs = zip(raw, forms, strict=True)
+        values = tuple(None if each is None else _value(each, form) for each, form in pairs)
+        return portal, Statement(sql, values, raw=tuple(raw), formats=tuple(forms), types=types)
 
 
-def first_value(row: Message) -> str:
-    """Of a DataRow."""
-    (length,) = struct.unpack_from("!i", row.body, 2)
-    return row.body[6 : 6 + length].decode(errors="replace") if length > 0 else ""
+def _types(parse: bytes) -> tuple[int, ...]:
+    at = parse.index(b"\0", parse.index(b"\0") + 1) + 1
+    (count,) = struct.unpack_from("!h", parse, at)
+    return struct.unpack_from(f"!{count}I", parse, at + 2)
 
 
-def _value(raw: bytes, *, is_binary: bool) -> str:
-    if is_binary and len(raw) in (1, 2, 4, 8):
+def _value(raw: bytes, form: int) -> str:
+    if form == 1 and len(raw) in (1, 2, 4, 8):
         return str(int.from_bytes(raw, "big", signed=True))
     return raw.decode(errors="replace")
 

@@ -66,7 +66,7 @@ class Reader:
         if len(names) > MOST_NAMES:
             names[MOST_NAMES - 1 :] = ["…"]
         places = [place for each in writing if (place := self._place(each)) is not None]
-        fenced = exchange.is_single and any(
+        fenced = len(exchange.all) == 1 and any(
             "p_fence =>" in each.sql or "p_execution =>" in each.sql for each in writing
         )
         return Act(" + ".join(names), places[0] if places else None, fenced)

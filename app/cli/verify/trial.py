@@ -175,7 +175,7 @@ class Trial:
         seen.not_tried = self._not_tried(wire, recorder, model)
         if wire.held is not None and seen.ended:
             before = self._database.everything()
-            seen.late_answer = await wire.held.deliver()
+            seen.late_answer = await asyncio.to_thread(wire.held.deliver)
             after = self._database.everything()
             seen.late = [name for name in before if before[name] != after[name]]
 

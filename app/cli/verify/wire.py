@@ -2,9 +2,9 @@
 
 import asyncio
 import struct
-from contextlib import suppress
 from dataclasses import dataclass
 
+import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from app.cli.verify.protocol import (
@@ -15,44 +15,37 @@ from app.cli.verify.protocol import (
     Message,
     Session,
     Splitter,
-    first_value,
+    Statement,
 )
 from app.cli.verify.statements import Reader
 from app.cli.verify.trap import Trap, Victim, Window
 
 CHUNK = 65536
-LATE_SECONDS = 10.0
 
 
-@dataclass
+@dataclass(frozen=True)
 class Held:
-    """A commit of a dead worker that is still on its way."""
+    """A commit of a dead worker that is still on its way, in some pooler or network."""
 
-    raw: bytes
-    session: Session
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
+    statement: Statement
+    url: str
 
-    async def deliver(self) -> str:
-        """What the server answers."""
-        splitter = Splitter()
-        self.writer.write(self.raw)
-        answer = ""
-        with suppress(OSError):
-            async with asyncio.timeout(LATE_SECONDS):
-                while data := await self.reader.read(CHUNK):
-                    for message in splitter.feed(data):
-                        if message.kind == "D":
-                            answer = first_value(message)
-                        if message.kind == "Z":
-                            return answer
-        return answer
+    def deliver(self) -> str:
+        """Over another connection, as a pooler would; blocks. What the server answers."""
+        sent = self.statement
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            answer = connection.pgconn.exec_params(
+                sent.sql.encode(), sent.raw, sent.types or None, sent.formats
+            )
+            value = answer.get_value(0, 0)
+        return (answer.error_message or value or b"").decode(errors="replace")
 
 
 class WireProxy:
     """Listens on a loopback port; `url` is the server behind it."""
 
     def __init__(self, url: str, reader: Reader, trap: Trap, victim: Victim) -> None:
+        self._url = url
         self._server = conninfo_to_dict(url)
         self._reader = reader
         self._trap = trap
@@ -76,8 +69,9 @@ class WireProxy:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self.held is not None:
-            self.held.writer.close()
+
+    def hold(self, statement: Statement) -> None:
+        self.held = Held(statement, self._url)
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         host, port = str(self._server.get("host") or "127.0.0.1"), self._server.get("port") or 5432
@@ -131,7 +125,6 @@ class Link:
         self._server = server
         self._session = Session()
         self._watched: dict[int, Window] = {}
-        self._keeps_server = False
 
     async def run(self) -> None:
         ways = [asyncio.ensure_future(way()) for way in (self._forward, self._back)]
@@ -141,8 +134,7 @@ class Link:
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
-            if not self._keeps_server:
-                self._server[1].close()
+            self._server[1].close()
 
     async def _forward(self) -> None:
         """A message waits for the Sync that makes a commit of it."""
@@ -151,14 +143,14 @@ class Link:
             for message in splitter.feed(data):
                 waiting += message.raw
                 exchange = self._session.sent(message)
-                if exchange is not None and self._stops(exchange, bytes(waiting)):
+                if exchange is not None and self._stops(exchange):
                     return
                 if exchange is not None or message.kind not in "PBDEC":
                     self._server[1].write(bytes(waiting))
                     waiting.clear()
             await self._server[1].drain()
 
-    def _stops(self, exchange: Exchange, raw: bytes) -> bool:
+    def _stops(self, exchange: Exchange) -> bool:
         act = self._reader.read(exchange)
         if act is None:
             return False
@@ -167,8 +159,7 @@ class Link:
         if not self._trap.is_due(window, "before"):
             return False
         if self._trap.kills and act.is_fenced:
-            self._proxy.held = Held(raw, self._session, *self._server)
-            self._keeps_server = True
+            self._proxy.hold(exchange.statements[0])
         self._trap.passed(window)
         self._trap.spring()
         return True

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from app.cli.verify.protocol import Exchange, Message, Session, Splitter, first_value
+from app.cli.verify.protocol import Exchange, Message, Session, Splitter
 from app.cli.verify.statements import Reader, Runs
 
 READY = {"I": bytes.fromhex("5a0000000549"), "T": bytes.fromhex("5a0000000554")}
@@ -162,7 +162,15 @@ def test_locking_rows_is_not_writing() -> None:
     assert name_of(exchange) is None
 
 
-def test_the_answer_of_a_function_is_read() -> None:
-    row = message("D", struct.pack("!hi", 1, 6), b"fenced")
-    (found,) = Splitter().feed(row)
-    assert first_value(found) == "fenced"
+def test_parameters_are_kept_to_the_byte() -> None:
+    raw = (
+        message("P", text(""), text("select $1, $2, $3"), struct.pack("!hIII", 3, 25, 21, 0))
+        + bind(b"a", b"\0\7", None, formats=(0, 1, 0))
+        + message("E", text(""), struct.pack("!i", 0))
+        + SYNC
+    )
+    (exchange,) = talk(Session(), raw)
+    (statement,) = exchange.statements
+    assert statement.values == ("a", "7", None)
+    assert statement.raw == (b"a", b"\0\7", None)
+    assert (statement.formats, statement.types) == ((0, 1, 0), (25, 21, 0))
