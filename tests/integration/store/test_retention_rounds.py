@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from threading import Event
 from typing import Any
 
 import psycopg
@@ -11,6 +10,7 @@ import pytest_asyncio
 
 from app.domain.ids import new_worker_id
 from app.durable import retention as durable
+from app.durable.execution import Proof
 from app.durable.lease import Lease
 from app.durable.liveness import own_identity
 from app.durable.retention import Retention
@@ -120,7 +120,7 @@ async def elected(database_url: str) -> AsyncIterator[Lease]:
         assert await workers.try_lock(connection, workers.JANITOR, 0)
         identity = own_identity()
         worker = new_worker_id(identity.host, identity.pid)
-        yield Lease(database_url, worker, identity, "1", [], 10.0, Event(), connection)
+        yield Lease(database_url, worker, identity, "1", [], 10.0, Proof(), connection=connection)
 
 
 @pytest.fixture
