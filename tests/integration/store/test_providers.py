@@ -33,6 +33,7 @@ async def test_nobody_asks_before_the_time_the_provider_named(provider: Provider
 
     assert await other.ask() == "wait"
 
+    await provider.set_spacing(0)
     await provider.pass_time(59)
     await provider.let_in()
     assert not await other.wakes()
@@ -57,6 +58,10 @@ async def test_who_was_let_in_heeds_what_the_provider_has_said_since(provider: P
     assert await other.ask() == "wait"
     await provider.let_in()
     assert not await other.wakes()
+    await provider.pass_time(61)
+    await provider.let_in()
+    assert await other.wakes()
+    assert await other.ask() == "call"
 
 
 async def test_a_run_kept_waiting_has_made_no_attempt(stage: Stage, provider: Provider) -> None:
