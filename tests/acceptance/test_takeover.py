@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
@@ -75,11 +75,7 @@ async def test_a_worker_that_is_long_at_it_and_blocks_its_loop_keeps_its_runs(
 @pytest.mark.case("A22")
 @pytest.mark.parametrize("workers", [2, 3])
 async def test_another_worker_ends_the_run_of_one_that_was_killed(
-    world: World,
-    client: Client,
-    deployment: Deployment,
-    record_property: Callable[[str, object], None],
-    workers: int,
+    world: World, client: Client, deployment: Deployment, workers: int
 ) -> None:
     for _ in range(workers - 1):
         await deployment.start_worker()
@@ -89,9 +85,7 @@ async def test_another_worker_ends_the_run_of_one_that_was_killed(
     deployment.kill9(deployment.worker_named((await client.run(run["id"]))["worker"]))
     killed = time.monotonic()
     await client.succeeded(run["id"])
-    seconds = time.monotonic() - killed
-    record_property("takeover_seconds", round(seconds, 2))
-    assert seconds < in_time(5)  # at most 15
+    assert time.monotonic() - killed < in_time(5)
     assert len(world.payments.rows_for(f"of {workers}")) == 1
     assert (await client.event_types(run["id"])).count("run.taken_over") == 1
 
