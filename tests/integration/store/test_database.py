@@ -8,7 +8,8 @@ import pytest
 from psycopg import sql
 from psycopg.errors import ReadOnlySqlTransaction
 
-from app.store.db import Database, Row, row
+from app.store import workers
+from app.store.db import Database, Row, named, row
 from app.store.notify import Notifier
 from tests.support.polling import in_time
 from tests.support.server import end_sessions
@@ -91,3 +92,18 @@ async def note(database: Database) -> None:
 async def note_in_transaction(database: Database) -> None:
     async with database.transaction() as transaction:
         await transaction.connection.execute("insert into public.notes values ('r', 'x')")
+
+
+async def test_what_a_worker_has_open_is_ended_and_nothing_of_its_neighbours(
+    shared_url: str,
+) -> None:
+    """However long the name of their host is."""
+    ids = [f"{'box' * 30}-1-{suffix}" for suffix in ("aaaaaaaa", "bbbbbbbb")]
+    one, other = [Database(named(shared_url, each), size=1, patience=5) for each in ids]
+    async with one, other, one.connection() as first, other.connection() as second:
+        async with await psycopg.AsyncConnection.connect(shared_url) as onlooker:
+            await workers.hang_up(onlooker, ids[0])
+
+        assert await row(second, "select 1 as one") == {"one": 1}
+        with pytest.raises(psycopg.errors.AdminShutdown):
+            await row(first, "select 1 as one")
