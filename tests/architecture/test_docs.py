@@ -105,7 +105,8 @@ def test_the_readme_is_short() -> None:
 
 
 def test_every_test_that_proves_a_guarantee_exists() -> None:
-    sources = [path.read_text() for path in (ROOT / "tests" / "acceptance").glob("test_*.py")]
+    places = (ROOT / "tests" / "acceptance", ROOT / "tests" / "migration")
+    sources = [path.read_text() for place in places for path in place.glob("test_*.py")]
     named = TEST.findall((ROOT / "docs" / "guarantees.md").read_text())
     assert len(named) > 30
     for name, parameter in named:
