@@ -217,3 +217,36 @@ async def test_finding_what_is_old_reads_no_table_whole(alone: Stage) -> None:
         text = "\n".join(line["QUERY PLAN"] for line in plan)
         assert "Seq Scan" not in text, text
         assert "Sort" not in text, text
+
+
+async def test_removing_what_is_old_reads_no_table_whole(alone: Stage) -> None:
+    run = await ended(alone, 40)
+    session = await session_of(alone, run)
+    await alone.do(
+        """insert into dbos.workflow_status (workflow_uuid, status, name)
+           select 'other:' || n, 'SUCCESS', 'perdure.leg' from generate_series(1, 20000) n"""
+    )
+    await alone.do(
+        """with made as (insert into perdure.sessions (id)
+               select 'ses_' || n from generate_series(1, 20000) n returning id)
+           insert into perdure.runs (id, root, agent, agent_version, session, input, limits,
+               trace_id, status, finished_at)
+           select id, id, 'desk', 'v1', id, '""', '{}', '0', 'succeeded', now() from made"""
+    )
+    await alone.do("analyze perdure.runs, dbos.workflow_status")
+    before = await seq_scans(alone)
+
+    assert len(await retention.legs(alone.connection, session, MONTH)) == 2
+    assert await retention.forget(alone.connection, session, MONTH) == 1
+    assert await seq_scans(alone) == before
+
+
+async def seq_scans(stage: Stage) -> int:
+    """Of the tables that are large here, so far."""
+    await stage.do("select pg_stat_force_next_flush()")
+    await stage.do("select pg_stat_clear_snapshot()")
+    found = await stage.one(
+        """select sum(seq_scan) as scans from pg_stat_user_tables
+           where (schemaname, relname) in (('perdure', 'runs'), ('dbos', 'workflow_status'))"""
+    )
+    return int(found["scans"])
