@@ -21,7 +21,7 @@ HERE: set[str] = set()
 NOTHING = [{"type": "text", "text": "(nothing)"}]
 TELL = """
     insert into perdure.events (run, seq, type, data)
-    select %(run)s, seq, 'call.succeeded', json_build_object('call', %(call)s, 'apart', true)
+    select %(run)s, seq, 'call.succeeded', json_build_object('call', %(call)s::text, 'apart', true)
     from perdure.runs where id = %(run)s
 """
 
