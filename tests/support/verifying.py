@@ -54,9 +54,10 @@ def verify(
         cluster.drop(source)
 
 
-def found(report: Report) -> list[tuple[str, str]]:
-    """The broken invariants, and whom they are blamed on."""
-    return [(each.invariant, each.tool) for row in report.broken for each in row.breaches]
+def found(report: Report) -> list[tuple[str, str, str]]:
+    """The broken invariants, whom they are blamed on, and where that is."""
+    breaches = [each for row in report.broken for each in row.breaches]
+    return [(each.invariant, each.tool, each.source) for each in breaches]
 
 
 def told(report: Report) -> str:

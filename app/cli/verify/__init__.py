@@ -1,7 +1,9 @@
 """`perdure verify`: the worker is killed at each commit and each call, and nothing may be lost."""
 
 import asyncio
-from collections.abc import Mapping
+import fcntl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,9 +63,12 @@ def _run(options: Options, environ: Mapping[str, str]) -> Report:
             f"There is no agent {options.agent!r} in {agents}.", hint=f"Set {AGENTS}."
         )
     tables = _read_tables(options.script, scenario.tables)
-    options.home.mkdir(parents=True, exist_ok=True)
     environment = _environment(environ, agents)
-    with Nursery(environment) as nursery, server(options.postgres, options.home) as url:
+    with (
+        _alone(options.home),
+        Nursery(environment) as nursery,
+        server(options.postgres, options.home) as url,
+    ):
         template = Template(url, nursery, environment, tables, options.source)
         try:
             plan = Plan(
@@ -83,6 +88,18 @@ def _run(options: Options, environ: Mapping[str, str]) -> Report:
     if options.json is not None:
         options.json.write_text(report.to_json())
     return report
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """Hold this directory; the kernel lets go of it however the holder ends."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CannotRun("`perdure verify` is already running in this directory.") from None
+        yield
 
 
 def _environment(environ: Mapping[str, str], agents: str) -> dict[str, str]:

@@ -171,9 +171,10 @@ def server(url: str | None, home: Path) -> Iterator[str]:
     accounts.programs(None)  # before the import, which fails without the extra `embedded`
     from app.cli.embedded import Cluster
 
-    cluster = Cluster(home / "postgres")
-    yield_url = cluster.start()
+    # Beside the home, where `perdure clear` finds what a killed one has left.
+    cluster = Cluster(home.with_name(f"{home.name}-postgres"))
+    started = cluster.start()
     try:
-        yield yield_url
+        yield started
     finally:
         cluster.destroy()

@@ -78,6 +78,7 @@ class Trial:
                 await wire.stop()
             for each in (served, *services.values()):
                 each.stop()
+            self._testimony.path.unlink()
         return self.seen
 
     def _strike(self) -> None:
