@@ -21,7 +21,8 @@ _STEP = re.compile(r"perdure\.\w+")
 _CALL_ID = re.compile(r"call_(\w+)_(\d+)_(\d+)")
 
 
-MOST_NAMES = 4
+MOST_NAMES = 3
+ENQUEUED = ("dbos.workflow_status", "dbos.workflow_input")
 
 
 @dataclass(frozen=True)
@@ -94,11 +95,14 @@ class Reader:
             return f"{function}{self._details(statement)}"
         found = _WRITE.search(statement.sql)
         assert found is not None
-        verb, table = found[1].split()[0].lower(), found[2].replace('"', "")
+        verb = found[1].split()[0].lower()
+        table = found[2].replace('"', "").removeprefix("perdure.")
         run = self._run_prefix(statement)
         if table == "dbos.operation_outputs":
             step = next((v for v in statement.values if v and _STEP.fullmatch(v)), "a step")
             return f"{run}journal {step}"
+        if verb == "insert" and table in ENQUEUED:
+            return f"{run}enqueue"
         return f"{run}{verb} {table}"
 
     def _details(self, statement: Statement) -> str:
