@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.support.environment import ROOT
-from tests.support.forkserver import Forked, ForkServer
+from tests.support.forked import Forked
 from tests.support.sampling import FULL
 
 PERDURE = (sys.executable, "-m", "app.cli")
@@ -27,11 +27,11 @@ class Process:
         self.command = command
         self.log = log
         # Its other end closes when the tests are killed, and that ends the process too.
-        lifeline, hold = os.pipe()
-        self._hold: int | None = hold
-        with log.open("ab") as output:
-            start = _fork if FORKS and program is PERDURE else _execute
-            self._popen = start(program, command, env, output.fileno(), lifeline)
+        lifeline, self._hold = os.pipe()
+        forks = FORKS and program is PERDURE
+        self._popen = (
+            Forked(command, env, log) if forks else _execute(program, command, env, log, lifeline)
+        )
         os.close(lifeline)
 
     @property
@@ -44,13 +44,13 @@ class Process:
 
     def kill9(self) -> None:
         """Kills the whole process group; its sockets are closed when this returns."""
-        if self._hold is None:
+        if self._hold < 0:
             return  # its number may be another's by now
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._popen.wait(timeout=10)
         os.close(self._hold)
-        self._hold = None
+        self._hold = -1
 
     def freeze(self) -> None:
         os.killpg(self.pid, signal.SIGSTOP)
@@ -72,30 +72,24 @@ class Process:
         return "\n".join(self.text().splitlines()[-lines:])
 
 
-def _fork(
-    _program: Sequence[str], command: str, env: dict[str, str], output: int, lifeline: int
-) -> Forked:
-    arguments = [command, *_lifeline(command, "{lifeline}")]
-    return ForkServer.shared().start(arguments, env, output, lifeline)
-
-
 def _execute(
-    program: Sequence[str], command: str, env: dict[str, str], output: int, lifeline: int
+    program: Sequence[str], command: str, env: dict[str, str], log: Path, lifeline: int
 ) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        [*program, command, *_lifeline(command, str(lifeline))],
-        cwd=ROOT,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        pass_fds=[lifeline],
-        start_new_session=True,
-    )
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [*program, command, *_lifeline(command, lifeline)],
+            cwd=ROOT,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            pass_fds=[lifeline],
+            start_new_session=True,
+        )
 
 
-def _lifeline(command: str, descriptor: str) -> list[str]:
-    return ["--lifeline", descriptor] if command in ("api", "worker") else []
+def _lifeline(command: str, descriptor: int) -> list[str]:
+    return ["--lifeline", str(descriptor)] if command in ("api", "worker") else []
 
 
 def free_port() -> int:
