@@ -19,6 +19,12 @@ class Provider:
         self.cap = cap
         self.name = f"provider-{next(_names)}"
 
+    def seen_by(self, stage: Stage) -> "Provider":
+        """The same one, over another connection."""
+        other = Provider(stage, self.cap)
+        other.name = self.name
+        return other
+
     async def asker(self, worker: str = "w1") -> "Asker":
         run = await self.stage.submit()
         return Asker(self, run, await self.stage.take(run, worker))

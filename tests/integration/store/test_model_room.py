@@ -1,5 +1,9 @@
 """As many calls to a provider are under way as the operator allows, over all workers."""
 
+import asyncio
+from contextlib import AsyncExitStack
+
+import psycopg
 import pytest
 
 from app.store import workers
@@ -28,6 +32,21 @@ async def test_no_more_calls_than_allowed_are_under_way(provider: Provider) -> N
     assert (await waiting.wait())["question"] == "when the provider has room"
     await provider.let_in()
     assert not await waiting.wakes()
+
+
+async def test_of_many_who_ask_at_once_as_many_as_allowed_may(
+    provider: Provider, shared_url: str
+) -> None:
+    crowd = await provider.askers(8)
+    async with AsyncExitStack() as stack:
+        for asker in crowd:
+            connecting = psycopg.AsyncConnection.connect(shared_url, autocommit=True)
+            connection = await stack.enter_async_context(await connecting)
+            asker.provider = provider.seen_by(Stage(connection))
+
+        verdicts = await asyncio.gather(*(asker.ask() for asker in crowd))
+
+    assert sorted(verdicts) == ["call"] * 2 + ["wait"] * 6
 
 
 async def test_an_ended_call_makes_room_for_the_one_that_waited_longest(
