@@ -1,9 +1,14 @@
 """Runs and their legs: submission, taking, parking, ending."""
 
-from typing import Any
+from typing import Any, LiteralString
 
 from app.domain.canonical import encode
 from app.store.db import Connection, Row, call, row, rows, verdict
+
+LAST_QUEUED: LiteralString = """
+    select from perdure.runs where queue_key = %(queue_key)s and status = 'queued'
+    offset %(limit)s - 1 limit 1
+"""
 
 
 async def insert(connection: Connection, run: dict[str, Any], *, held: bool) -> None:
@@ -116,14 +121,7 @@ async def place(connection: Connection, run: str) -> Row:
 
 async def is_full(connection: Connection, queue_key: str, limit: int) -> bool:
     """Whether so many runs of this key are queued."""
-    found = await row(
-        connection,
-        """select from perdure.runs where queue_key = %(queue_key)s and status = 'queued'
-           offset %(limit)s - 1 limit 1""",
-        queue_key=queue_key,
-        limit=limit,
-    )
-    return found is not None
+    return await row(connection, LAST_QUEUED, queue_key=queue_key, limit=limit) is not None
 
 
 async def lock(connection: Connection, run: str) -> Row | None:

@@ -2,7 +2,7 @@ from typing import LiteralString
 
 import pytest
 
-from app.store import views_notices, views_rules, views_runs, views_waits, webhooks
+from app.store import runs, views_notices, views_rules, views_runs, views_waits, webhooks
 from app.store.db import Database, rows
 
 ONE_RUN = " ".join((views_runs.VIEW, "where run.id = %(run)s"))
@@ -26,12 +26,14 @@ PAGE = "order by {0}.created_at desc, {0}.id desc limit 50"
             id="deliveries in a state",
         ),
         pytest.param(views_notices.SETTLED, id="settled runs"),
+        pytest.param(runs.LAST_QUEUED, id="queued runs of a key"),
     ],
 )
 async def test_no_table_is_read_whole(database: Database, statement: LiteralString) -> None:
     async with database.connection() as connection:
         await connection.execute("set enable_seqscan = off")
-        plan = await rows(connection, " ".join(("explain", statement)), run="run_1", runs=["run_1"])
+        values = {"run": "run_1", "runs": ["run_1"], "queue_key": "acme", "limit": 10_000}
+        plan = await rows(connection, " ".join(("explain", statement)), **values)
 
     text = "\n".join(line["QUERY PLAN"] for line in plan)
     assert "Index" in text
