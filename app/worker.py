@@ -75,7 +75,7 @@ def serve(settings: Settings, *, isolated: bool = False) -> None:
             stop.wait()
         log.info("worker %s hands over its runs", bench.worker)
         bench.draining.set()
-        duties.leave()
+        duties.leave(settings.grace_seconds)
         runtime.leave(settings.grace_seconds)
         duties.end()
     # Bodies that outlived the grace time end with the process; threads cannot be stopped otherwise.

@@ -16,7 +16,7 @@ from app.durable.isolation import Isolation
 from app.durable.janitor import Janitor, carry_on, take_leg
 from app.durable.lease import GivenUp, Lease
 from app.durable.retention import Retention
-from app.durable.sweep import sweep
+from app.durable.sweep import let_in, sweep
 from app.store import workers
 from app.store.db import Database
 
@@ -67,10 +67,10 @@ class Duties:
             time.sleep(0.02)
         self.started = True
 
-    def leave(self) -> None:
+    def leave(self, seconds: float) -> None:
         """Says that it was told to stop, so that what it leaves behind is nobody's fault."""
         if self.isolation is not None:
-            self.isolation.leave()
+            self.isolation.leave(seconds)
         self._tell(self._say_that_it_leaves())
 
     def end(self) -> None:
@@ -131,7 +131,8 @@ class Duties:
             (LOOK, janitor.look),
             (MEND, janitor.mend),
             (SWEEP, lambda: sweep(database, self.bench.legs)),
-            (ISOLATE, lambda: isolation.look(database)),
+            (SWEEP, lambda: let_in(database)),
+            (ISOLATE, lambda: isolation.look(database, leads=janitor.leads)),
             (FORGET, retention.look),
         ]
 

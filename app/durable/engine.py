@@ -57,7 +57,7 @@ class _Waiter:
 
     def note(self, context: sqlalchemy.ExceptionContext) -> None:
         """A full disk is waited for as well, on a new connection and without a lock."""
-        if isinstance(context.original_exception, DiskFull):
+        if isinstance(context.original_exception, DiskFull) and context.statement is not None:
             self._refused = context.statement, context.parameters
             context.is_disconnect = True
 

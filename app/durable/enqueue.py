@@ -29,7 +29,7 @@ class Legs:
         self, transaction: Transaction, run: str, leg: int, *, pause: float = 0.0
     ) -> None:
         """After `pause` seconds. A leg that exists already is an error: a lost wake-up, else."""
-        place = await runs.place(transaction.connection, run)
+        lane = await runs.lane(transaction.connection, run)
         options: EnqueueOptions = {
             "queue_name": names.RUNS,
             "workflow_name": names.LEG,
@@ -37,14 +37,15 @@ class Legs:
             "workflow_id_reuse_policy": "reject",
             "app_version": names.APPLICATION_VERSION,
         }
-        # DBOS takes no 0; without a priority a leg goes before all that have one.
-        if place["priority"]:
-            options["priority"] = place["priority"]
-        if place["suspect"]:
+        # Without a priority a leg goes before all that have one: what has begun goes on before
+        # anything new begins, and holds its session no longer than it must.
+        if leg == 1 and not lane["child"]:
+            options["priority"] = lane["priority"] + 1
+        if lane["suspect"]:
             options["queue_name"] = names.SUSPECTS
             pause = max(pause, SUSPECTS_PAUSE)
         else:
-            options["queue_partition_key"] = place["queue_key"]
+            options["queue_partition_key"] = lane["queue_key"]
         if pause:
             options["delay_seconds"] = pause
         await transaction.sqlalchemy.run_sync(

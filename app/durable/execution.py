@@ -29,6 +29,14 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
+# It goes on while the machine sleeps, as the others' do.
+CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def now() -> float:
+    return time.clock_gettime(CLOCK)
+
+
 class Proof:
     """That this worker lives: good until then, by the clock.
 
@@ -37,7 +45,7 @@ class Proof:
     until: float = -math.inf
 
     def holds(self) -> bool:
-        return time.monotonic() < self.until
+        return now() < self.until
 
 
 @dataclass

@@ -5,7 +5,10 @@ import logging
 import os
 import subprocess
 import sys
+import threading
+import time
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 
 from app.store import workers
@@ -16,7 +19,11 @@ log = logging.getLogger(__name__)
 # -P: a package `app` in the working directory must not take our place.
 COMMAND = (sys.executable, "-P", "-m", "app.cli", "worker", "--isolated", "--lifeline")
 
-ENDING_SECONDS = 2.0
+# Of the time that a child needs beside its runs.
+ENDING_SECONDS = 3.0
+# One that ends sooner died of what it carried, or cannot start; then each try waits longer.
+EARLY_SECONDS = 15.0
+LONGEST_PAUSE = 30.0
 
 
 class Isolation:
@@ -24,41 +31,61 @@ class Isolation:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._leaving = False
+        # Starting it and telling it to leave must not pass each other by.
+        self._turn = threading.Lock()
+        self._started_at = self._due = -inf
+        self._pause = 0.5
+        self._leaves_by: float | None = None
         # Its end in this process is closed by whatever ends this process, and that ends the child.
         self._lifeline, self._hold = os.pipe()
 
-    async def look(self, database: Database) -> None:
-        """Starts it when a leg waits for it. It ends by itself."""
-        if self._leaving or (self._process is not None and self._process.poll() is None):
+    async def look(self, database: Database, *, leads: bool) -> None:
+        """Starts it when a leg waits for it, if this worker `leads` all. It ends by itself."""
+        if not leads or not self._may_start():
             return
         async with database.connection() as connection:
             if not await workers.are_suspects_queued(connection):
                 return
         await asyncio.to_thread(self._start)
 
+    def _may_start(self) -> bool:
+        now = time.monotonic()
+        if self._process is not None:
+            if self._process.poll() is None:
+                return False
+            early = now - self._started_at < EARLY_SECONDS
+            self._pause = min(2 * self._pause, LONGEST_PAUSE) if early else 0.5
+            self._due = now + self._pause
+            self._process = None
+        return now >= self._due
+
     def _start(self) -> None:
-        self._process = subprocess.Popen(
-            [*COMMAND, str(self._lifeline)],
-            stdin=subprocess.DEVNULL,
-            pass_fds=[self._lifeline],
-            # A tool that kills its process group is to kill this one alone.
-            process_group=0,
-        )
+        with self._turn:
+            if self._leaves_by is not None:
+                return
+            self._started_at = time.monotonic()
+            self._process = subprocess.Popen(
+                [*COMMAND, str(self._lifeline)],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[self._lifeline],
+                # A tool that kills its process group is to kill this one alone.
+                process_group=0,
+            )
         log.warning("process %s carries out what workers have died of", self._process.pid)
 
-    def leave(self) -> None:
-        """Tells it to hand over what it has in hand."""
-        self._leaving = True
-        if self._process is not None:
-            self._process.terminate()
+    def leave(self, seconds: float) -> None:
+        """Tells it to hand over what it has in hand within so long."""
+        with self._turn:
+            self._leaves_by = time.monotonic() + seconds
+            if self._process is not None:
+                self._process.terminate()
 
     def end(self) -> None:
-        """Blocks for a moment; it has had as long as this worker."""
-        if self._process is None:
+        """Blocks until it has ended or its time is up; the end of this process would end it."""
+        if self._process is None or self._leaves_by is None:
             return
         try:
-            self._process.wait(ENDING_SECONDS)
+            self._process.wait(max(self._leaves_by - time.monotonic(), 0.0) + ENDING_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
 

@@ -2,13 +2,12 @@
 
 import asyncio
 import logging
-import time
 from dataclasses import asdict, dataclass
 
 import psycopg
 
 from app.domain.ids import WorkerId
-from app.durable.execution import Proof
+from app.durable.execution import Proof, now
 from app.durable.liveness import Identity
 from app.store import workers
 from app.store.db import REACH, Connection
@@ -57,7 +56,7 @@ class Lease:
     @property
     def is_late(self) -> bool:
         """Whether a beat is overdue; then others' may be as well, for the same reason."""
-        return time.monotonic() - self.last_beat > 2 * self.beat_seconds
+        return now() - self.last_beat > 2 * self.beat_seconds
 
     async def _acquire(self) -> int:
         """The lock first, then the row: a row without its lock is a dead worker's."""
@@ -74,11 +73,11 @@ class Lease:
             asdict(self.identity),
             isolated=self.isolated,
         )
-        self._renew(time.monotonic())
+        self._renew(now())
         return lock
 
     async def _beat(self, lock: int) -> None:
-        begun = time.monotonic()
+        begun = now()
         async with asyncio.timeout(self.seconds / 2):
             connection = self.connection or await self._reconnect(lock)
             alive = await workers.beat(connection, self.worker)

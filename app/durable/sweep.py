@@ -21,11 +21,16 @@ Act = Callable[[Transaction, Legs, str], Awaitable[None]]
 
 
 async def sweep(database: Database, legs: Legs) -> None:
-    async with database.connection() as connection:
-        await turns.let_in(connection)
     await _each(database, legs, waits.due, _expire)
     await _each(database, legs, waits.to_remind, _remind)
     await _each(database, legs, runs.overdue, _end)
+
+
+async def let_in(database: Database) -> None:
+    """Who waits for a provider goes on when it may be asked again or has room."""
+    async with database.transaction() as transaction:
+        await be_brief(transaction.connection)
+        await turns.let_in(transaction.connection)
 
 
 async def _each(database: Database, legs: Legs, find: Find, act: Act) -> None:

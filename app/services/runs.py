@@ -100,7 +100,9 @@ async def _lock_all(
     if submission.on_busy == "supersede":
         superseded = await sessions.active(connection, session, target)
     above = [run["id"] for run in superseded]
-    found = session in await sessions.lock_below(connection, *above, session=session)
+    if session not in await sessions.lock_below(connection, *above, session=session):
+        return None
+    found = True
     for name in sorted({target, *(run["target"] for run in superseded)} - {None}):
         found = await sessions.lock_target(connection, name) and found
     for name in sorted({run["parent"] for run in superseded} - {None}):

@@ -34,15 +34,14 @@ delete from perdure.idempotency where (caller, key) in (
     limit %(limit)s)
 returning key
 """
-# One that has started a call which is not over may be asked for, as a proof that it acts no more.
+# One that has begun a call of a live run may be asked for, as a proof that it acts no more.
 WORKERS: LiteralString = """
 delete from perdure.workers where id in (
     select w.id from perdure.workers w
     where w.dead_at < now() - make_interval(secs => %(seconds)s)
       and not exists (select from perdure.runs r where r.owner = w.id)
-      and not exists (select from perdure.runs r join perdure.calls c on c.run = r.id
-          where r.finished_at is null
-            and (c.worker = w.id or c.history::text like '%%' || w.id || '%%'))
+      and w.id not in (select c.worker from perdure.runs r join perdure.calls c on c.run = r.id
+          where r.finished_at is null and c.worker is not null)
       and not exists (select from dbos.workflow_status s
           where s.executor_id = w.id and s.status in ('ENQUEUED', 'DELAYED', 'PENDING'))
     limit %(limit)s)

@@ -107,11 +107,11 @@ async def end(
     )
 
 
-async def place(connection: Connection, run: str) -> Row:
-    """Where its next leg is to be enqueued: {queue_key, priority, suspect}."""
+async def lane(connection: Connection, run: str) -> Row:
+    """Where its next leg is to be enqueued: {queue_key, priority, child, suspect}."""
     found = await row(
         connection,
-        """select queue_key, priority, losses >= 2 as suspect
+        """select queue_key, priority, parent is not null as child, losses >= 2 as suspect
            from perdure.runs where id = %(run)s""",
         run=run,
     )

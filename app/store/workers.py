@@ -159,7 +159,9 @@ async def are_suspects_queued(connection: Connection) -> bool:
 
 async def take_over(connection: Connection, run: str, leg: int, worker: str) -> str:
     """'resume', 'isolate', 'drop', or 'gone' where the leg is no longer that worker's."""
-    return await verdict(connection, "take_over", run=run, leg=leg, **{"from": worker})
+    return await verdict(
+        connection, "take_over", run=run, leg=leg, isolates=True, **{"from": worker}
+    )
 
 
 async def owned(connection: Connection, worker: str) -> dict[str, tuple[int, bool]]:

@@ -35,6 +35,7 @@ begin
         return 'acting';
     end if;
     perform perdure.close_waits(p_run, array['approval', 'outcome', 'input', 'external', 'timer', 'child']);
+    delete from perdure.line where run = p_run;
     -- No further attempt will tell what became of the earlier ones.
     for c in update perdure.calls set state = 'outcome_unknown', is_error = true, finished_at = now(),
             result = json_build_object('error', 'outcome_unknown', 'detail', history #>> '{-1,outcome}')

@@ -10,7 +10,8 @@ $$;
 -- Whether its worker may have died of the run: a tool's code, or the check of its output, was in hand or about to
 -- be. A model call runs no code of a user's.
 create or replace function perdure.may_be_poison(r perdure.runs) returns boolean language sql stable as $$
-    select not exists (select from perdure.turns where run = r.id and finished_at is null) and (
+    select (r.status = 'cancelling' or not exists (
+        select from perdure.turns where run = r.id and finished_at is null)) and (
         exists (select from perdure.calls c where c.run = r.id and c.turn >= r.turns
             and c.state in ('proposed', 'ready', 'started')
             and not exists (select from perdure.waits w where w.call = c.id and w.state = 'open'))
@@ -24,7 +25,10 @@ $$;
 -- 'isolate': workers keep dying in this run's hands. Two losses without progress take it to a process of its own,
 -- two more there to its end; see `carry_on`. A worker that was told to stop is no loss, and an execution counts once.
 -- The fence rises, so whatever the dead worker still sends is refused.
-create or replace function perdure.take_over(p_run text, p_leg integer, p_from text) returns text language plpgsql as $$
+-- `p_isolates`: whether the caller knows what to do then; a worker of the release before does not.
+create or replace function perdure.take_over(
+    p_run text, p_leg integer, p_from text, p_isolates boolean default false
+) returns text language plpgsql as $$
 declare
     r perdure.runs;
     worker perdure.workers;
@@ -49,7 +53,8 @@ begin
         active_seconds = r.active_seconds
             + coalesce(greatest(extract(epoch from worker.last_beat_at - r.active_since), 0), 0)
     where id = p_run;
-    return case when r.losses >= case when queue = 'suspects' then 4 else 2 end then 'isolate' else 'resume' end;
+    return case when p_isolates and r.losses >= case when queue = 'suspects' then 4 else 2 end
+        then 'isolate' else 'resume' end;
 end $$;
 
 -- Goes on with the next leg from our tables, because DBOS no longer carries this one, or is not to. The third

@@ -84,15 +84,16 @@ begin
 end $$;
 
 -- Lets those in whose turn has come: one after the other while calls are kept apart, as many as there is room for.
--- The clock does it, because a call may also end with its worker. Those who have ended leave the line.
+-- The clock does it, because a call may also end with its worker. Whoever is in other hands just now is let in next
+-- time.
 create or replace function perdure.let_in() returns void language plpgsql as $$
 declare
     p perdure.providers;
     l perdure.line;
+    w perdure.waits;
     at timestamptz;
 begin
-    delete from perdure.line x using perdure.runs r
-    where r.id = x.run and (r.finished_at is not null or x.let_in_at < clock_timestamp() - interval '1 hour');
+    delete from perdure.line where let_in_at < clock_timestamp() - interval '1 hour';
     for p in select * from perdure.providers x
             where exists (select from perdure.line y where y.provider = x.name and y.let_in_at is null)
               and coalesce(x.not_before <= clock_timestamp(), true)
@@ -101,11 +102,16 @@ begin
         for l in select * from perdure.line x where x.provider = p.name and x.let_in_at is null
                 order by x.asked_at, x.run limit greatest(coalesce(p.cap - perdure.under_way(p.name), 1000), 0) loop
             exit when p.spacing > 0 and p.next_at > at;
+            select * into w from perdure.waits
+                where run = l.run and call is null and kind = 'timer' and state = 'open';
+            if found then
+                perform from perdure.waits where id = w.id for no key update skip locked;
+                continue when not found;
+                update perdure.waits set deadline = at where id = w.id;
+            end if;
             -- Between two looks more than one may have become due.
             p.next_at := greatest(p.next_at, at - interval '200 ms') + make_interval(secs => p.spacing);
             update perdure.line set let_in_at = at where run = l.run;
-            update perdure.waits set deadline = at
-            where run = l.run and call is null and kind = 'timer' and state = 'open';
         end loop;
         update perdure.providers set next_at = p.next_at where name = p.name and p.spacing > 0;
     end loop;

@@ -35,14 +35,14 @@ create or replace function perdure.may_go(p_unit text[], p_before timestamptz) r
     )
 $$;
 
--- The legs that a unit has had, where it may go.
+-- The legs that a unit has had, where it may go. The next one of a run that has ended is the one it is resumed with.
 create or replace function perdure.legs_to_forget(p_session text, p_seconds double precision) returns setof text
 language plpgsql stable as $$
 declare
     unit text[] := array(select perdure.unit(p_session));
 begin
     if perdure.may_go(unit, now() - make_interval(secs => p_seconds)) then
-        return query select r.id || ':' || n from perdure.runs r cross join generate_series(1, r.leg) as n
+        return query select r.id || ':' || n from perdure.runs r cross join generate_series(1, r.leg - 1) as n
             where r.session = any(unit);
     end if;
 end $$;

@@ -5,7 +5,6 @@
 alter table perdure.runs add column queue_key text not null default 'local',
                          add column losses integer not null default 0;
 create index runs_queued on perdure.runs (queue_key) where status = 'queued';
-create index runs_ended on perdure.runs (finished_at, id) where finished_at is not null;
 
 -- `leaving`: it was told to stop, so what it leaves behind is no loss. `isolated`: it serves only runs that
 -- workers have died of.
@@ -35,25 +34,17 @@ create index line_in_order on perdure.line (provider, asked_at) where let_in_at 
 
 alter table perdure.turns add column provider text;
 
--- With more parameters, which have defaults for processes of the release before.
+-- They take more parameters now, with defaults for processes of the release before.
 drop function if exists perdure.begin_turn;
 drop function if exists perdure.fail_turn;
-
-create index idempotency_by_run on perdure.idempotency (run);
-
--- It takes one parameter more.
-drop function if exists perdure.carry_on(text, integer, text);
+drop function if exists perdure.carry_on;
+drop function if exists perdure.take_over;
 
 -- What is removed when its time is over. A key outlives its run; a rule and a fork outlive the run they come from,
 -- and keep its id.
 alter table perdure.idempotency alter column run drop not null;
-create index idempotency_outliving on perdure.idempotency (created_at) where run is null;
 alter table perdure.runs drop constraint runs_forked_from_fkey;
 alter table perdure.calls drop constraint calls_origin_fkey;
 alter table perdure.rules drop constraint rules_session_fkey,
                           drop constraint rules_run_fkey,
                           drop constraint rules_wait_fkey;
-create index runs_by_source on perdure.runs (forked_from) where forked_from is not null;
-create index runs_ever_by_target on perdure.runs (target) where target is not null;
-create index workers_dead on perdure.workers (dead_at) where dead_at is not null;
-create index rules_of_runs on perdure.rules (run) where scope <> 'agent';

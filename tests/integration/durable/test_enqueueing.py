@@ -38,7 +38,7 @@ async def test_a_leg_is_enqueued_with_what_its_worker_will_look_for(
         "name": names.LEG,
         "queue_name": names.RUNS,
         "queue_partition_key": "acme",
-        "priority": 3,
+        "priority": 4,
         "application_version": names.APPLICATION_VERSION,
         "executor_id": None,
         "serialization": "perdure_json",

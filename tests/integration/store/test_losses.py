@@ -2,7 +2,8 @@
 
 import pytest
 
-from app.store import workers
+from app.store import calls, workers
+from tests.integration.store.family import paid, register, undo_of
 from tests.integration.store.stage import Stage
 
 
@@ -83,3 +84,22 @@ async def test_a_run_that_gets_somewhere_has_lost_nothing(alone: Stage) -> None:
     await alone.lose(run, fence, call)
 
     assert (await alone.run(run))["losses"] == 0
+
+
+async def test_a_loss_while_something_is_undone_counts_though_a_model_call_was_cut(
+    alone: Stage,
+) -> None:
+    await register(alone, "undoing")
+    run = await alone.submit(agent="undoing")
+    fence = await alone.take(run, "one")
+    await paid(alone, run, fence, 1, "pay")
+    assert await alone.begin(run, fence, 2) == "call"
+    await alone.ask_cancel(run, compensate=True)
+    await alone.fail(run, fence, 2, retry=None)
+    found = await calls.next_compensation(alone.connection, run, fence)
+    undo = undo_of(run, found["turn"], found["index"])
+    await alone.start(alone.place(run, fence, undo, worker="one"))
+
+    await lose(alone, run, "one")
+
+    assert (await alone.run(run))["losses"] == 1
