@@ -1,12 +1,13 @@
 """Legs are enqueued in the transaction that makes them due, or not at all."""
 
 from dbos import DBOSClient, EnqueueOptions
+from sqlalchemy import create_engine
 
 from app.domain.ids import leg_id
 from app.durable import names
 from app.durable.serializer import JournalSerializer
 from app.store import runs
-from app.store.db import Transaction, sqlalchemy_url
+from app.store.db import REACH, Transaction, sqlalchemy_url
 
 # Between the death of a worker and the next try of what it may have died of.
 SUSPECTS_PAUSE = 1.0
@@ -17,8 +18,11 @@ AT_ONCE = 1000
 class Legs:
     def __init__(self, url: str) -> None:
         # Lazy and without retries: it enqueues over the caller's connection, never over its own.
+        self._engine = create_engine(
+            sqlalchemy_url(url), pool_pre_ping=True, max_overflow=0, connect_args=REACH
+        )
         self._client = DBOSClient(
-            system_database_url=sqlalchemy_url(url),
+            system_database_engine=self._engine,
             serializer=JournalSerializer(),
             application_name=names.APPLICATION,
             lazy=True,
@@ -70,3 +74,4 @@ class Legs:
 
     def close(self) -> None:
         self._client.destroy()
+        self._engine.dispose()
