@@ -20,6 +20,7 @@ from tests.support.world import World
 # From the database's return to the next step of every run.
 BACK_OFF_SECONDS = 5.0
 TAKEN = 50
+BUSY, TURNS = 4, 25
 PLACES = [("embedded", "socket"), ("debian", "tcp")]
 SAMPLE = {
     "socket": [("restart", 0), ("outage", 3), ("crowd", 2)],
@@ -70,6 +71,7 @@ async def test_runs_of_every_policy_go_on_when_the_database_is_back(
 ) -> None:
     mark = f"{troubled.name}-{trouble}-{seconds}"
     runs = await begin(client, world, mark)
+    busy = await keep_busy(client, world, mark)
     with TROUBLES[trouble](troubled.place):
         world.gates.open_all()
         if trouble != "restart":
@@ -77,11 +79,13 @@ async def test_runs_of_every_policy_go_on_when_the_database_is_back(
         await asyncio.sleep(seconds)
     back = time.monotonic()
     runs["new"] = await accepted(client, f"<{mark} new>")
-    for name, run in runs.items():
+    for name, run in (runs | busy).items():
         ended = await client.succeeded(run, within=60)
         assert ended["usage"]["repaid_model_calls"] == 0, name
     assert_nothing_was_repeated(world, troubled, mark, runs)
-    late = {name: last_request(world, f"<{mark} {name}>") - back for name in runs}
+    for name in busy:
+        assert_counted_once_each(world, mark, name)
+    late = {name: next_request(world, f"<{mark} {name}>", back) - back for name in runs | busy}
     say_aloud(f"{mark}: the next step of each run after {told(late)}")
     assert max(late.values()) <= in_time(BACK_OFF_SECONDS), late
 
@@ -124,8 +128,32 @@ def assert_nothing_was_repeated(
         assert world.model.steps(f"<{mark} {name}>") == [0, 1], name
 
 
-def last_request(world: World, mark: str) -> float:
-    return world.model.about(mark)[-1].arrived_at
+async def keep_busy(client: Client, world: World, mark: str) -> dict[str, str]:
+    """Runs that are anywhere: in the journal, in the ledger, between the two."""
+    runs = {}
+    for n in range(BUSY):
+        name = f"busy-{n}"
+        steps = [use("count", name=f"{mark}-{name}")] * TURNS
+        made = await client.submit(*steps, say("done"), preface=f"<{mark} {name}>")
+        runs[name] = made["id"]
+
+    async def probe() -> bool:
+        return all(len(world.model.about(f"<{mark} {name}>")) > 2 for name in runs)
+
+    await eventually(probe, "all runs were under way")
+    return runs
+
+
+def assert_counted_once_each(world: World, mark: str, name: str) -> None:
+    counted = world.effects.details(f"{mark}-{name}")
+    assert len({effect["key"] for effect in counted}) == len(counted) == TURNS
+    assert sorted(world.model.steps(f"<{mark} {name}>")) == list(range(TURNS + 1))
+
+
+def next_request(world: World, mark: str, after: float) -> float:
+    """When the model next heard of a run; no later than the end of the trouble if it did before."""
+    arrived = [request.arrived_at for request in world.model.about(mark)]
+    return next((at for at in arrived if at > after), after)
 
 
 def told(late: dict[str, float]) -> str:

@@ -16,6 +16,8 @@ from tests.support.sampling import FULL
 PERDURE = (sys.executable, "-m", "app.cli")
 # The whole suite executes each process, as an operator does.
 FORKS = sys.platform == "linux" and not FULL
+# A process that has been forked never looks at these.
+AT_START = ("LD_PRELOAD", "PYTHONPATH")
 
 
 class Process:
@@ -28,7 +30,7 @@ class Process:
         self.log = log
         # Its other end closes when the tests are killed, and that ends the process too.
         lifeline, self._hold = os.pipe()
-        forks = FORKS and program is PERDURE
+        forks = program is PERDURE and _may_fork(env)
         self._popen = (
             Forked(command, env, log) if forks else _execute(program, command, env, log, lifeline)
         )
@@ -70,6 +72,10 @@ class Process:
 
     def tail(self, lines: int = 60) -> str:
         return "\n".join(self.text().splitlines()[-lines:])
+
+
+def _may_fork(env: dict[str, str]) -> bool:
+    return FORKS and all(env.get(name) == os.environ.get(name) for name in AT_START)
 
 
 def _execute(

@@ -42,7 +42,7 @@ class Services:
 
     async def _make(self, kind: str, link: str) -> Troubled:
         directory = self._directory / f"{kind}-{link}"
-        directory.mkdir()
+        directory.mkdir(exist_ok=True)
         programs = debian_programs() if kind == "debian" else embedded_programs(directory)
         if programs is None:
             assert os.environ.get("CI") != "true", "PostgreSQL 15 is not installed"
