@@ -20,6 +20,7 @@ from tests.support.scripts import Step, by_attempt, refuse, say, use
 from tests.support.world import World
 
 LEASE_SECONDS = 3
+PAUSES = Path(__file__).parents[1] / "support" / "pauses"
 SKEWED = {"minus": "-10m", "plus": "+10m"}
 
 
@@ -29,7 +30,12 @@ def wrong_clock(by: str) -> dict[str, str]:
     if not found:
         assert os.environ.get("CI") != "true", "libfaketime is not installed"
         pytest.skip("libfaketime is not installed here: apt-get install libfaketime")
-    return {"LD_PRELOAD": str(found[0]), "FAKETIME": by, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    return {
+        "LD_PRELOAD": str(found[0]),
+        "FAKETIME": by,
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "PYTHONPATH": os.pathsep.join([str(PAUSES), os.environ.get("PYTHONPATH", "")]),
+    }
 
 
 @pytest_asyncio.fixture(params=list(SKEWED))
