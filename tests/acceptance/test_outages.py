@@ -20,7 +20,7 @@ from tests.support.world import World
 # From the database's return to the next step of every run.
 BACK_OFF_SECONDS = 5.0
 TAKEN = 50
-BUSY, TURNS = 4, 25
+BUSY, TURNS = (4, 25) if FULL else (2, 10)
 PLACES = [("embedded", "socket"), ("debian", "tcp")]
 SAMPLE = {
     "socket": [("restart", 0), ("outage", 3), ("crowd", 2)],
