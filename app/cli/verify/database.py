@@ -25,7 +25,7 @@ _WRITERS = """
 """
 _TABLES = """
     select schemaname, tablename from pg_tables
-    where schemaname not in ('perdure', 'dbos', 'pg_catalog', 'information_schema')
+    where schemaname not in ('perdure', 'dbos', 'verify', 'pg_catalog', 'information_schema')
     order by 1, 2
 """
 _RUNS = "select id, agent, status, reason, error, input from perdure.runs order by place"

@@ -82,6 +82,7 @@ class Session:
     """One connection, followed from both sides."""
 
     status: str = "I"
+    backend: int = 0
     _prepared: dict[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
     _portals: dict[str, Statement] = field(default_factory=dict)
     _executed: list[Statement] = field(default_factory=list)
@@ -115,6 +116,8 @@ class Session:
             statement = next(open_ones, None)
             if statement is not None:
                 statement.tag = _texts(message.body, 1)[0]
+        if message.kind == "K":
+            (self.backend,) = struct.unpack_from("!i", message.body)
         if message.kind != "Z":
             return None
         self.status = message.body.decode()

@@ -11,6 +11,7 @@ import psycopg
 from app.cli.dev import free_port
 from app.cli.verify.clients import Clients
 from app.cli.verify.database import Trialed
+from app.cli.verify.evidence import Evidence
 from app.cli.verify.model import Model, Served
 from app.cli.verify.processes import Processes
 from app.cli.verify.recorder import Recorder
@@ -59,10 +60,10 @@ class Trial:
             name: each.url for name, each in self._plan.scenario.services.items() if each.url
         }
         reader = Reader(self._plan.writers, self.seen.names)
-        wires: dict[Victim, WireProxy] = {
-            "api": WireProxy(self._database.url, reader, self._trap, "api"),
-            "worker": WireProxy(self._database.url, reader, self._trap, "worker"),
-        }
+        url = self._database.url
+        evidence = Evidence(url) if self._trap.target is None else None
+        parts: tuple[Victim, Victim] = ("api", "worker")
+        wires = {part: WireProxy(url, reader, self._trap, part, evidence) for part in parts}
         recorder = Recorder(self._testimony, self.seen.names, self._trap, urls, served.url)
         try:
             for wire in wires.values():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from app.cli.verify.evidence import Evidence
 from app.cli.verify.protocol import (
     CANCEL_REQUEST,
     GSS_REQUEST,
@@ -44,12 +45,20 @@ class Held:
 class WireProxy:
     """Listens on a loopback port; `url` is the server behind it."""
 
-    def __init__(self, url: str, reader: Reader, trap: Trap, victim: Victim) -> None:
+    def __init__(
+        self,
+        url: str,
+        reader: Reader,
+        trap: Trap,
+        victim: Victim,
+        evidence: Evidence | None = None,
+    ) -> None:
         self._url = url
         self._server = conninfo_to_dict(url)
         self._reader = reader
         self._trap = trap
         self.victim: Victim = victim
+        self.evidence = evidence
         self._tasks: set[asyncio.Task[None]] = set()
         self.held: Held | None = None
 
@@ -171,7 +180,7 @@ class Link:
             for message in splitter.feed(data):
                 answers.append(message)
                 exchange = self._session.answered(message)
-                if exchange is not None and self._ends(exchange):
+                if exchange is not None and await self._ends(exchange):
                     return
             await self._answer(answers)
 
@@ -179,9 +188,12 @@ class Link:
         self._client[1].write(b"".join(message.raw for message in answers))
         await self._client[1].drain()
 
-    def _ends(self, exchange: Exchange) -> bool:
+    async def _ends(self, exchange: Exchange) -> bool:
         window = self._watched.pop(id(exchange), None)
         if window is None or not self._reader.wrote(exchange):
+            return False
+        evidence, backend = self._proxy.evidence, self._session.backend
+        if evidence is not None and not await evidence.take(backend):
             return False
         self._trap.passed(window)
         if not self._trap.is_due(window, "after"):

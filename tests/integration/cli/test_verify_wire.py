@@ -8,10 +8,15 @@ from dataclasses import dataclass, field
 import psycopg
 import pytest
 
+from app.cli.verify.evidence import Evidence
 from app.cli.verify.statements import Reader, Runs
 from app.cli.verify.trap import Fault, Side, Target, Trap, Window
 from app.cli.verify.wire import WireProxy
 
+MAYBE = """
+    create function public.maybe(boolean) returns void language sql as
+    $$ insert into public.notes select 'r', 'a' where $1 $$
+"""
 INSERT = "insert into public.notes (run, text) values (%s, %s)"
 
 
@@ -80,6 +85,21 @@ async def test_a_client_is_cut_off_on_either_side_of_its_commit(
         assert blows.struck.is_set()
         assert trap.is_sprung
         assert await count_notes(database_url) == rows
+
+
+async def test_a_function_that_found_nothing_to_do_is_no_window(database_url: str) -> None:
+    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+        await connection.execute(MAYBE)
+    trap = Trap(None, lambda: None)
+    reader = Reader(frozenset({"public.maybe"}), Runs())
+    proxy = WireProxy(database_url, reader, trap, "worker", Evidence(database_url))
+    await proxy.start()
+    async with await psycopg.AsyncConnection.connect(proxy.url, autocommit=True) as connection:
+        for does_it in (False, True, False):
+            await connection.execute("select public.maybe(%s)", [does_it])
+    await proxy.stop()
+
+    assert [str(window) for window in trap.windows] == ["maybe #2"]
 
 
 async def test_once_sprung_it_lets_everything_pass(database_url: str) -> None:
