@@ -20,8 +20,8 @@ from app.settings import PREFIX
 from app.tools.registry import load
 
 HOME = Path(".perdure") / "verify"
-FOREIGN = ("ANTHROPIC_",)
-DATABASE = f"{PREFIX}DATABASE_URL"
+FOREIGN = ("ANTHROPIC_", PREFIX)
+UNSAFE = f"{PREFIX}ALLOW_UNSAFE_DATABASE"
 AGENTS = f"{PREFIX}AGENTS"
 
 
@@ -70,24 +70,36 @@ def _run(options: Options, environ: Mapping[str, str]) -> Report:
         server(options.postgres, options.home) as url,
     ):
         template = Template(url, nursery, environment, tables, options.source)
+        plan = Plan(
+            options.agent,
+            scenario,
+            environment,
+            options.home,
+            template.writers,
+            options.patience,
+            nursery,
+        )
+        campaign = Campaign(plan, template, agent, options.choice, options.jobs)
         try:
-            plan = Plan(
-                options.agent,
-                scenario,
-                environment,
-                options.home,
-                template.writers,
-                options.patience,
-                nursery,
-            )
-            campaign = Campaign(plan, template, agent, options.choice, options.jobs)
-            report = asyncio.run(campaign.run())
+            _carry_out(campaign)
         finally:
             template.close()
-    show(report)
-    if options.json is not None:
-        options.json.write_text(report.to_json())
-    return report
+            _tell(campaign.report, options.json)
+    return campaign.report
+
+
+def _carry_out(campaign: Campaign) -> None:
+    try:
+        asyncio.run(campaign.run())
+    except KeyboardInterrupt:
+        raise CannotRun("Interrupted; only the trials of the table were made.") from None
+
+
+def _tell(report: Report, file: Path | None) -> None:
+    if report.rows:
+        show(report)
+    if file is not None:
+        file.write_text(report.to_json())
 
 
 @contextmanager
@@ -107,7 +119,8 @@ def _environment(environ: Mapping[str, str], agents: str) -> dict[str, str]:
     kept = {
         name: value
         for name, value in environ.items()
-        if not name.startswith(FOREIGN) and not name.lower().endswith("_proxy") and name != DATABASE
+        if not name.startswith(FOREIGN) or name == UNSAFE
+        if not name.lower().endswith("_proxy")
     }
     return {**kept, AGENTS: agents}
 

@@ -44,7 +44,7 @@ class Nursery:
         self._process.wait()
 
     def start(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> int:
-        """Its process group. It is a zombie, and its number its own, until it is reaped."""
+        """Its process group. Its number is its own until its end was seen, or it was reaped."""
         return self._ask(arguments=list(arguments), environment=dict(environment), log=str(log))
 
     def reap(self, pid: int) -> int:
@@ -66,6 +66,7 @@ class Nursery:
 class _Children:
     def __init__(self) -> None:
         self._lifelines: dict[int, int] = {}
+        self._ended: dict[int, int] = {}
 
     def start(self, arguments: list[str], environment: dict[str, str], log: str) -> int:
         lifeline, hold = os.pipe()
@@ -79,16 +80,21 @@ class _Children:
         return pid
 
     def reap(self, pid: int) -> int:
-        _, status = os.waitpid(pid, 0)
+        status = self._ended.pop(pid, None)
+        if status is None:
+            _, status = os.waitpid(pid, 0)
         os.close(self._lifelines.pop(pid))
         return os.waitstatus_to_exitcode(status)
 
     def look(self, pid: int) -> int:
-        found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        return int(found is not None)
+        if pid not in self._ended:
+            found, status = os.waitpid(pid, os.WNOHANG)
+            if found:
+                self._ended[pid] = status
+        return int(pid in self._ended)
 
     def end(self) -> None:
-        for pid in self._lifelines:
+        for pid in self._lifelines.keys() - self._ended.keys():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
 

@@ -24,15 +24,20 @@ class Process:
         self.part: Victim = part
         self.url = url
         self._was_killed = False
+        self._is_gone = False
         self._nursery = nursery
         self._pid = nursery.start([part], environment, log)
 
     @property
     def has_died(self) -> bool:
         """By itself."""
-        return not self._was_killed and self._nursery.has_ended(self._pid)
+        if not self._was_killed and not self._is_gone:
+            self._is_gone = self._nursery.has_ended(self._pid)
+        return self._is_gone
 
     def kill(self) -> None:
+        if self._is_gone:
+            return  # its number may be another's by now
         self._was_killed = True
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._pid, signal.SIGKILL)

@@ -57,6 +57,13 @@ class Report:
     agent: str
     rows: list[Row]
     not_tried: set[tuple[str, str]] = field(default_factory=set)
+    _numbered: dict[int, Row] = field(default_factory=dict)
+
+    def add(self, number: int, row: Row, not_tried: Iterable[tuple[str, str]]) -> None:
+        """`number`: its place in the table."""
+        self._numbered[number] = row
+        self.rows = [self._numbered[each] for each in sorted(self._numbered)]
+        self.not_tried |= set(not_tried)
 
     @property
     def is_sound(self) -> bool:
