@@ -1,6 +1,7 @@
 """The `perdure` command. Each subcommand imports what it runs, so that `--help` is quick."""
 
 import os
+import signal
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -134,6 +135,7 @@ def run_verify(
     from app.cli.verify import CannotRun, Options, run
     from app.cli.verify.campaign import Choice
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     choice = Choice(fault.parts, stride, only)
     options = Options(agent, script, choice, jobs, json, postgres, patience)
     try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -90,9 +91,17 @@ def _run(options: Options, environ: Mapping[str, str]) -> Report:
 
 def _carry_out(campaign: Campaign) -> None:
     try:
-        asyncio.run(campaign.run())
-    except KeyboardInterrupt:
+        asyncio.run(_until_told(campaign))
+    except (KeyboardInterrupt, asyncio.CancelledError):
         raise CannotRun("Interrupted; only the trials of the table were made.") from None
+
+
+async def _until_told(campaign: Campaign) -> None:
+    """SIGTERM ends it as Ctrl-C does: nothing is left behind."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    await campaign.run()
 
 
 def _tell(report: Report, file: Path | None) -> None:

@@ -63,15 +63,22 @@ class Template:
         self._url = url
         self._tag = f"verify_{secrets.token_hex(4)}"
         self._numbers = count(1)
-        self._run("create database {} template {}", self._tag, source)
-        if source == "template1":
-            self._migrate(nursery, environment)
+        try:
+            self._run("create database {} template {}", self._tag, source)
+            if source == "template1":
+                self._migrate(nursery, environment)
+            self.writers = self._prepare(tables)
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(self, tables: str | None) -> frozenset[str]:
+        """Makes the tables of the tools; the functions that may write."""
         with self.connect(self.url_of(self._tag)) as connection:
             if tables is not None:
                 connection.execute(tables.encode())
-            self.writers = frozenset(
-                name for each in connection.execute(_WRITERS) for name in each.values()
-            )
+            found = connection.execute(_WRITERS).fetchall()
+        return frozenset(name for each in found for name in each.values())
 
     def url_of(self, name: str) -> str:
         given = conninfo_to_dict(self._url)

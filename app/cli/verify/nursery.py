@@ -100,17 +100,17 @@ class _Children:
 
 
 def _become(arguments: list[str], environment: dict[str, str], log: str, lifeline: int) -> NoReturn:
-    os.setsid()
-    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for descriptor, place in ((nothing, 0), (output, 1), (output, 2)):
-        os.dup2(descriptor, place)
-    os.environ.clear()
-    os.environ.update(environment)
-    keeps = ["--lifeline", str(lifeline)] if arguments[0] in ("api", "worker") else []
-    sys.argv = ["perdure", *arguments, *keeps]
     code = 0
     try:
+        os.setsid()
+        output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        for descriptor, place in ((nothing, 0), (output, 1), (output, 2)):
+            os.dup2(descriptor, place)
+        os.environ.clear()
+        os.environ.update(environment)
+        keeps = ["--lifeline", str(lifeline)] if arguments[0] in ("api", "worker") else []
+        sys.argv = ["perdure", *arguments, *keeps]
         from app.cli.verify import witness
 
         witness.main()
@@ -141,6 +141,10 @@ def main() -> None:
                 answer = children.look(pid)
             case request:
                 answer = children.start(**request)
-        sys.stdout.write(f"{answer}\n")
-        sys.stdout.flush()
+        try:
+            sys.stdout.write(f"{answer}\n")
+            sys.stdout.flush()
+        except BrokenPipeError:
+            break
     children.end()
+    os._exit(0)

@@ -100,8 +100,8 @@ class Recorder:
             task.add_done_callback(self._tasks.discard)
             try:
                 await self._serve((reader, writer), upstream)
-            except (OSError, asyncio.IncompleteReadError, ValueError):
-                pass  # either side has gone, or spoke no HTTP
+            except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError, ValueError):
+                pass  # either side has gone or spoke no HTTP, or all is over
             finally:
                 writer.close()
 

@@ -95,8 +95,8 @@ class WireProxy:
         task.add_done_callback(self._tasks.discard)
         try:
             await self._serve(reader, writer)
-        except (OSError, asyncio.IncompleteReadError):
-            pass  # either side has gone
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # either side has gone, or all is over
         finally:
             writer.close()
 
