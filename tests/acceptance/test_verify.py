@@ -22,7 +22,7 @@ from tests.support.verifying import told, verify
 SOUND = "tests.support.faults.sound"
 SCRIPT = ROOT / "docs" / "verify-refund-desk.json"
 # One of so many trials, so that the whole takes seconds.
-STRIDE = 12 if FULL else 90
+STRIDE = 12 if FULL else 120
 STEPS = (
     together(use("look", ref="a"), use("note", text="n")),
     use("buy", ref="b"),

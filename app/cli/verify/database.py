@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import psycopg
 from psycopg import sql
@@ -82,11 +83,10 @@ class Template:
 
     def url_of(self, name: str) -> str:
         given = conninfo_to_dict(self._url)
-        user, password = given.get("user") or "postgres", given.get("password")
-        who = f"{user}:{password}" if password else str(user)
+        who = credentials(given)
         host, port = str(given.get("host") or "127.0.0.1"), given.get("port") or 5432
         if host.startswith("/"):
-            return f"postgresql://{who}@/{name}?host={host}&port={port}"
+            return f"postgresql://{who}@/{name}?host={quote(host)}&port={port}"
         return f"postgresql://{who}@{host}:{port}/{name}"
 
     @contextmanager
@@ -116,6 +116,12 @@ class Template:
     def _run(self, statement: str, *names: str) -> None:
         with psycopg.connect(make_conninfo(self._url), autocommit=True) as connection:
             connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
+
+
+def credentials(server: Mapping[str, Any]) -> str:
+    """As they stand in a URL."""
+    user, password = quote(str(server.get("user") or "postgres"), safe=""), server.get("password")
+    return f"{user}:{quote(str(password), safe='')}" if password else user
 
 
 class Trialed:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from app.cli.verify.database import credentials
 from app.cli.verify.evidence import Evidence
 from app.cli.verify.protocol import (
     CANCEL_REQUEST,
@@ -68,9 +69,7 @@ class WireProxy:
     @property
     def url(self) -> str:
         host, port = self._listener.sockets[0].getsockname()
-        user = self._server.get("user") or "postgres"
-        password = self._server.get("password")
-        who = f"{user}:{password}" if password else user
+        who = credentials(self._server)
         return f"postgresql://{who}@{host}:{port}/{self._server['dbname']}"
 
     async def stop(self) -> None:
