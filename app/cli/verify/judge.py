@@ -111,7 +111,7 @@ class Judge:
             yield Breach("what was answered with 2xx is stored", *PERDURE, text)
 
     def _told(self, seen: Seen) -> Iterator[Breach]:
-        """Each end of a call, and each of its starts, has exactly one event."""
+        """Each end of a call has exactly one event; one that was found out later has another."""
         told = Counter(
             (
                 json.loads(event["data"])["call"]
@@ -126,7 +126,8 @@ class Judge:
                 continue
             for state in ("succeeded", "failed", "denied", "expired"):
                 number = told[call["id"], f"call.{state}"]
-                if number != (call["state"] == state):
+                found_out = state == "succeeded" and told[call["id"], "call.reconciled"] > 0
+                if number != (call["state"] == state) and not (found_out and number == 0):
                     text = f"the call is {call['state']}; events call.{state}: {number}"
                     yield self._blame(call, "events tell what happened, once", text)
 
@@ -169,7 +170,7 @@ class Judge:
         unexcused = [number for number in sent if number not in excused]
         total = Counter(_identity(each) for each in call.all if self._counts(each))
         twice = [identity for identity, times in total.items() if times > 1 + len(excused)]
-        if len(unexcused) > 1 or (twice and not excused):
+        if len(unexcused) > 1 or twice:
             text = f"it was sent {max(len(unexcused), *total.values())} times"
             yield self._blame(call.row, invariant, text)
         if history and list(history.values())[-1] == "reconciled" and not sent:

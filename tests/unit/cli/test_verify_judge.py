@@ -194,3 +194,16 @@ def test_the_model_may_be_paid_once_more_for_what_the_crash_cut_off() -> None:
     assert judge(seen(calls=[call("buy")], asked=paid)) == []
     found = judge(seen(calls=[call("buy")], asked=[*paid, paid[0]]))
     assert found == [("a finished model call is never paid for again", "Perdure")]
+
+
+def test_a_call_that_was_found_out_to_have_happened_needs_no_other_event() -> None:
+    one = seen(sent(1), calls=[call("buy_once", settled={"outcome": "happened"})])
+    one.events = [{"type": "call.reconciled", "data": {"call": "call_1_1_0"}}]
+    assert judge(one) == []
+
+
+def test_what_is_sent_twice_after_it_did_not_happen_is_sent_once_too_often() -> None:
+    first = sent(1, status=None)
+    first.was_sent = False
+    calls = [call("buy_surely", "succeeded", "did_not_happen", "succeeded")]
+    assert judge(seen(first, sent(2), sent(2), sent(2), calls=calls)) == [(ONCE, "buy_surely")]
