@@ -70,6 +70,11 @@ class Report:
         return all(row.verdict != "BROKEN" for row in self.rows)
 
     @property
+    def ends_unharmed(self) -> dict[str, str]:
+        """How each call ends where nothing is done."""
+        return next((row.calls for row in self.rows if row.target is None), {})
+
+    @property
     def broken(self) -> list[Row]:
         return [row for row in self.rows if row.verdict == "BROKEN"]
 
@@ -91,6 +96,9 @@ class Report:
 def show(report: Report) -> None:
     console = Console()
     console.print(_table(report.rows))
+    for call, state in report.ends_unharmed.items():
+        if state != "succeeded":
+            console.print(Text(f"NOTE  {call} ends {state} without any crash", "yellow"))
     for row in report.broken:
         console.print(Text(f"BROKEN  {row.window}, {row.column or 'no fault'}", "bold red"))
         for breach in row.breaches:
