@@ -64,7 +64,7 @@ async def test_a_parked_run_ends_at_its_deadline_and_frees_its_session(
         "ask_user": use("ask_user", question=mark),
         "sign": use("sign", document=mark),
         "sleep_for": use("sleep_for", seconds=3600),
-        "model": refuse(529, retry_after=3000),
+        "model": refuse(503, retry_after=3000),  # said of one request, not of the provider
     }
     run = await submit_dated(
         client, deployment, steps[tool], say("never"), session=mark, target=mark

@@ -115,7 +115,9 @@ async def test_a_child_is_queued_with_what_its_agent_declares(stage: Stage, benc
     assert child["id"] in (await wait_of(stage, call))["question"]
 
 
-async def test_a_child_has_the_place_in_the_queue_of_its_parent(stage: Stage, bench: Bench) -> None:
+async def test_a_child_goes_before_what_is_new_under_the_key_of_its_parent(
+    stage: Stage, bench: Bench
+) -> None:
     run, fence, _ = await stage.calling("delegate", agent="host")
     await stage.do(
         "update perdure.runs set priority = 7, queue_key = 'acme' where id = %(run)s", run=run
@@ -129,7 +131,7 @@ async def test_a_child_has_the_place_in_the_queue_of_its_parent(stage: Stage, be
            where r.parent = %(run)s""",
         run=run,
     )
-    assert found == {"priority": 7, "queue_partition_key": "acme"}
+    assert found == {"priority": 0, "queue_partition_key": "acme"}
 
 
 async def test_a_child_of_an_agent_that_nobody_knows_is_refused_with_those_there_are(
