@@ -35,7 +35,7 @@ async def test_kill_after_outcome_in_model_call(
     assert world.model.steps() in ([0, 1], [0, 1, 1])
 
 
-@pytest.mark.case("A03", "A04")
+@pytest.mark.case("A03", "A04", "A50")
 @pytest.mark.parametrize("window", WINDOWS)
 async def test_kill_around_effect_repeats_the_call_under_one_key(
     world: World, client: Client, deployment: Deployment, window: str
@@ -43,14 +43,19 @@ async def test_kill_around_effect_repeats_the_call_under_one_key(
     gate = world.gate(f"pay:{window}")
     run = await client.submit(use("pay_idem", ref="a03"), say("paid"))
     await gate.reached()
+    first = (await client.run(run["id"]))["worker"]
     await deployment.crash()
-    await client.succeeded(run["id"])
+    ended = await client.succeeded(run["id"])
     call = await client.call(run["id"])
     assert [paid.key for paid in world.payments.calls] == [call["idempotency_key"]] * 2
     assert call["idempotency_key"] == f"{run['id']}/1/0"
     assert len(world.payments.ledger) == 1
     assert world.model.steps() == [0, 1]
     assert [attempt["attempt"] for attempt in call["history"]] == [1, 2]
+    turns = [turn["history"][0]["worker"] for turn in await client.turns(run["id"])]
+    assert [attempt["worker"] for attempt in call["history"]] == turns
+    assert turns[0] == first != turns[1]
+    assert ended["trace_id"] == run["trace_id"]
 
 
 @pytest.mark.case("A05", "A06")

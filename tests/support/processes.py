@@ -1,6 +1,7 @@
 """One process of the service under test, in a session of its own so that kill -9 takes it whole."""
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ PERDURE = (sys.executable, "-m", "app.cli")
 FORKS = sys.platform == "linux" and not FULL
 # A process that has been forked never looks at these.
 AT_START = ("LD_PRELOAD", "PYTHONPATH")
+FIRST_PORT, PORTS = 15_000, 15_000
 
 
 class Process:
@@ -99,6 +101,8 @@ def _lifeline(command: str, descriptor: int) -> list[str]:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+    """None of those that systems give to outgoing connections: a killed server finds it again."""
+    while True:
+        port = FIRST_PORT + secrets.randbelow(PORTS)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
