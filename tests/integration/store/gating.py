@@ -22,11 +22,11 @@ async def one_behind_the_other(
         await gate.do(lock, row=row)
         for act in (first, second):
             acts.append(asyncio.ensure_future(act()))
-            await eventually(lambda: _are_waiting(gate, len(acts)), "a lock is waited for")
+            await eventually(lambda: are_waiting(gate, len(acts)), "a lock is waited for")
     return await asyncio.gather(*acts, return_exceptions=True)
 
 
-async def _are_waiting(gate: Stage, count: int) -> bool:
+async def are_waiting(gate: Stage, count: int) -> bool:
     await gate.do("select pg_stat_clear_snapshot()")  # else a transaction sees its first look again
     found = await gate.one(
         """select count(*) as waiting from pg_stat_activity
