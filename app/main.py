@@ -5,15 +5,18 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from app.delivery.hub import Hub
 from app.durable.enqueue import Legs
 from app.errors import ConfigurationError
 from app.http.application import build
 from app.http.parts import Parts
+from app.http.sse import CUT
 from app.services.agents import register
 from app.services.context import Callbacks, Services
 from app.settings import Settings
@@ -32,6 +35,8 @@ RETRY_SECONDS = 0.5
 GRACE_SECONDS = 3
 # Longer than clients keep an idle connection (httpx: 5 s): else one is closed under their request.
 KEEP_ALIVE_SECONDS = 75
+# A client that takes nothing, or is no longer there to say so, does not keep its connection.
+DEAD_SECONDS = 60
 
 
 def serve(settings: Settings) -> None:
@@ -82,6 +87,20 @@ class Registration:
             raise ConfigurationError("This database cannot be used:", problems)
 
 
+class _Protocol(H11Protocol):
+    """Lets an answer be broken off, and not only ended: its client may never take the rest."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        application: Any = self.app
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 - as ASGI has it
+            extensions = {**scope.get("extensions", {}), CUT: transport.abort}
+            await application({**scope, "extensions": extensions}, receive, send)
+
+        self.app = app
+
+
 class _Server(uvicorn.Server):
     """On a signal: lets held requests go at once, and ends by returning."""
 
@@ -128,7 +147,7 @@ def _database(url: str) -> Database:
 def _config(app: FastAPI) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="h11",
+        http=_Protocol,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -147,6 +166,8 @@ def _listener(host: str, port: int) -> socket.socket:
         # Connections inherit it. An event loop that is given a socket does not see that it is TCP,
         # and an answer's body would wait for the client to acknowledge its headers: 40 ms.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_SECONDS * 1000)
         return listener
     except OSError as error:
         raise ConfigurationError(

@@ -10,6 +10,8 @@ from app.errors import Invalid, TooLarge
 from app.http.problems import answer
 
 LARGEST_BODY = 1024 * 1024
+# Stands in the scope of what came as a HEAD.
+IS_HEAD = "perdure.is_head"
 
 
 class Envelope:
@@ -58,7 +60,7 @@ class Head:
                 message = {**message, "body": b""}
             await send(message)
 
-        await self._app({**scope, "method": "GET"}, receive, send_bare)
+        await self._app({**scope, "method": "GET", IS_HEAD: True}, receive, send_bare)
 
 
 class BodyLimit:

@@ -8,7 +8,14 @@ from fastapi import Depends, Header, Path
 from starlette.requests import Request
 
 from app.delivery.hub import Hub
-from app.http.preferences import Preference, idempotency_key_of, preference_of, trace_id_of
+from app.http.preferences import (
+    Preference,
+    idempotency_key_of,
+    last_event_of,
+    preference_of,
+    trace_id_of,
+    wants_stream,
+)
 from app.services.context import Caller, Services
 
 
@@ -57,6 +64,16 @@ async def _idempotency_key(
     return idempotency_key_of(request)
 
 
+async def _last_event(
+    request: Request,
+    last_event_id: Annotated[
+        str | None,
+        Header(description="For a stream: the last event seen. It holds over `after`."),
+    ] = None,
+) -> int | None:
+    return last_event_of(request) if wants_stream(request) else None
+
+
 async def _trace_id(
     request: Request, traceparent: Annotated[str | None, Header(description="W3C.")] = None
 ) -> str:
@@ -69,5 +86,6 @@ TheHub = Annotated[Hub, Depends(_hub)]
 TheCaller = Annotated[Caller, Depends(_caller)]
 ThePreference = Annotated[Preference, Depends(_preference)]
 TheKey = Annotated[str | None, Depends(_idempotency_key)]
+TheLastEvent = Annotated[int | None, Depends(_last_event)]
 TheTrace = Annotated[str, Depends(_trace_id)]
 Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,128}$")]

@@ -1,6 +1,7 @@
 """What a client says in headers about how it wants to be answered."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -9,9 +10,13 @@ from app.domain.ids import new_trace_id
 from app.http.problems import refuse
 
 LONGEST_WAIT = 60
+JSON = "application/json"
+EVENT_STREAM = "text/event-stream"
 
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _ESCAPED = re.compile(r"\\([\"\\])")
+_EVENT = re.compile(r"[0-9]{1,18}")
+_WEIGHT = re.compile(r"(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?")
 
 
@@ -34,6 +39,46 @@ def preference_of(request: Request) -> Preference:
         wait = min(int(seconds), LONGEST_WAIT)
         return Preference(wait, f"wait={wait}")
     return Preference(applied="respond-async" if "respond-async" in given else None)
+
+
+def wants_stream(request: Request) -> bool:
+    """Whether `Accept` would rather have an event stream than JSON, which whoever does not say is
+    given. At the same weight the one that is named more exactly holds, then the one named first.
+    """
+    ranges = [_media_range(each) for each in ",".join(request.headers.getlist("accept")).split(",")]
+    stream, json = (_rank(ranges, each) for each in (EVENT_STREAM, JSON))
+    return stream > json and stream[0] > 0
+
+
+def _media_range(text: str) -> tuple[str, float]:
+    """The range and its weight; one without a sensible weight does not count."""
+    name, *parameters = (part.strip().lower() for part in text.split(";"))
+    given = next((each[2:] for each in parameters if each.startswith("q=")), "1")
+    return name, float(given) if _WEIGHT.fullmatch(given) else 0.0
+
+
+def _rank(ranges: Sequence[tuple[str, float]], media_type: str) -> tuple[float, int, int]:
+    """Weight, exactness, and place from behind, of the most exact range that fits."""
+    exactness = {"*/*": 1, media_type.partition("/")[0] + "/*": 2, media_type: 3}
+    fitting = [
+        (exactness[name], -place, weight)
+        for place, (name, weight) in enumerate(ranges)
+        if name in exactness
+    ]
+    if not fitting:
+        return 0.0, 0, 0
+    exact, place, weight = max(fitting)
+    return weight, exact, place
+
+
+def last_event_of(request: Request) -> int | None:
+    """The number of the last event that a client which comes back has seen."""
+    given = ",".join(request.headers.getlist("last-event-id")).strip()
+    if not given:
+        return None
+    if not _EVENT.fullmatch(given):
+        raise refuse("Last-Event-ID", "must be the id of an event of this run, a number")
+    return int(given)
 
 
 def idempotency_key_of(request: Request) -> str | None:

@@ -3,12 +3,16 @@
 from typing import Annotated
 
 from fastapi import Query
+from starlette.requests import Request
+from starlette.responses import Response
 
 from app.http.answers import Json
-from app.http.parts import Id, TheServices
+from app.http.parts import Id, TheHub, TheLastEvent, TheServices
+from app.http.preferences import wants_stream
 from app.http.routing import router
 from app.http.schemas import answers
 from app.http.schemas.queries import EventsQuery, PartsQuery
+from app.http.sse import STREAM, VARY, EventStream
 from app.services import views_parts
 
 routes = router("/v1/runs/{id}", "runs")
@@ -31,8 +35,21 @@ async def list_messages(id: Id, services: TheServices, query: Parts) -> Json:
     return Json(await views_parts.list_messages(services, id, query.listing("messages", run=id)))
 
 
-@routes.get("/events", operation_id="listEvents", response_model=answers.Events)
+@routes.get(
+    "/events", operation_id="listEvents", response_model=answers.Events, responses={200: STREAM}
+)
 async def list_events(
-    id: Id, services: TheServices, query: Annotated[EventsQuery, Query()]
-) -> Json:
-    return Json(await views_parts.list_events(services, id, query.after, query.limit))
+    request: Request,
+    id: Id,
+    services: TheServices,
+    hub: TheHub,
+    query: Annotated[EventsQuery, Query()],
+    last_event: TheLastEvent,
+) -> Response:
+    """As a page, or with `Accept: text/event-stream` as a stream that goes on with the run."""
+    if not wants_stream(request):
+        page = await views_parts.list_events(services, id, query.after, query.limit)
+        return Json(page, headers=VARY)
+    after, field = (query.after, "after") if last_event is None else (last_event, "Last-Event-ID")
+    await views_parts.check_place(services, id, after, field)
+    return EventStream(hub.streams, id, after)

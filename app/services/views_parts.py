@@ -37,10 +37,7 @@ async def list_messages(services: Services, run: str, listing: Listing) -> Json:
 async def list_events(services: Services, run: str, after: int, limit: int) -> Json:
     """Here a cursor is the number of the last event seen, so that it also serves a stream."""
     async with services.database.connection() as connection:
-        last = await _last_event(connection, run)
-        if after > last:
-            message = f"is beyond the log, whose last event is {last}"
-            raise Invalid(f"`after` {message}.", errors=[FieldError("after", message)])
+        await _check_place(connection, run, after, "after")
         found = await views_parts.events(connection, run, after, limit + 1)
     shown = found[:limit]
     return {
@@ -49,12 +46,25 @@ async def list_events(services: Services, run: str, after: int, limit: int) -> J
     }
 
 
+async def check_place(services: Services, run: str, after: int, field: str) -> None:
+    """That a stream can begin there; `field`: where the client has said so."""
+    async with services.database.connection() as connection:
+        await _check_place(connection, run, after, field)
+
+
 async def get_call(services: Services, call: str) -> Json:
     async with services.database.connection() as connection:
         found = await views_parts.call(connection, call)
     if found is None:
         raise NotFound(f"There is no call {call}; GET /v1/runs/{{id}}/calls lists those of a run.")
     return shape_call(found)
+
+
+async def _check_place(connection: Connection, run: str, after: int, field: str) -> None:
+    last = await _last_event(connection, run)
+    if after > last:
+        message = f"is beyond the log, whose last event is {last}"
+        raise Invalid(f"`{field}` {message}.", errors=[FieldError(field, message)])
 
 
 async def _last_event(connection: Connection, run: str) -> int:

@@ -13,6 +13,7 @@ from app.services.context import Services
 from app.store.db import Database
 from app.store.notify import Notifier
 from tests.integration.http.rows import Rows
+from tests.integration.http.serving import Served, serving
 
 BASE_URL = "http://127.0.0.1:8000"
 
@@ -36,6 +37,12 @@ async def http(services: Services) -> AsyncIterator[httpx.AsyncClient]:
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:
         yield client
+
+
+@pytest_asyncio.fixture
+async def served(services: Services) -> AsyncIterator[Served]:
+    async with serving(services, Hub(services.database)) as served:
+        yield served
 
 
 @pytest_asyncio.fixture

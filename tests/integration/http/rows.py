@@ -67,9 +67,18 @@ class Rows:
         turn = 1000 + next(self._numbers)
         return await self.call(parent, turn, tool="delegate", replay="transactional")
 
+    async def ended(self, *types: str) -> str:
+        """A run that has succeeded after these events."""
+        run = await self.run(status="succeeded", finished_at="2030-01-01")
+        await self.events(run, *types, "run.succeeded")
+        return run
+
     async def end(self, run: str, status: str = "succeeded") -> None:
         await self.execute(
-            "update perdure.runs set status = %s, finished_at = now() where id = %s", status, run
+            """update perdure.runs set status = %s, parked = false, finished_at = now()
+               where id = %s""",
+            status,
+            run,
         )
 
     async def park(self, run: str) -> None:

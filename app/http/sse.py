@@ -1,0 +1,133 @@
+"""Server-sent events: the log of a run as frames, for as long as the client takes them."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from app.delivery.streams import Stream, Streams
+from app.domain.canonical import printed
+from app.http.middleware import IS_HEAD
+from app.services.views_parts import shape_event
+from app.store.db import Row
+
+# Between two frames; a proxy that sees nothing for longer may take the connection for dead.
+COMMENT_SECONDS = 15.0
+# A client that does not take what is sent to it is cut off, and comes back to where it was.
+STALLED_SECONDS = 30.0
+COMMENT = b":\n\n"
+CHUNK_BYTES = 16 * 1024
+# How the server lets an application break a connection off, as an extension of ASGI.
+CUT = "perdure.cut"
+VARY = {"Vary": "Accept"}
+HEADERS = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",
+    **VARY,
+}
+
+# For /openapi.json.
+STREAM: dict[str, Any] = {
+    "description": "A page; or, if `Accept` asks for `text/event-stream`, a stream of frames. "
+    "Each is an event of the log: its number as `id`, its type as `event`, itself as `data`. "
+    "The stream ends when the run has ended.",
+    "content": {"text/event-stream": {"schema": {"type": "string"}}},
+}
+
+
+class Stalled(Exception):
+    """The client takes nothing."""
+
+
+class EventStream(Response):
+    def __init__(self, streams: Streams, run: str, after: int) -> None:
+        super().__init__(headers=HEADERS)
+        del self.headers["content-length"]
+        self._streams = streams
+        self._run = run
+        self._after = after
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send(
+            {"type": "http.response.start", "status": 200, "headers": self.raw_headers},
+        )
+        if scope.get(IS_HEAD):
+            await _end(send)
+            return
+        writing = asyncio.create_task(self._write(send))
+        leaving = asyncio.create_task(_client_gone(receive))
+        try:
+            await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if writing.done() and isinstance(writing.exception(), Stalled):
+                _cut(scope)
+                await leaving
+            elif writing.done():
+                writing.result()
+        finally:
+            writing.cancel()
+            leaving.cancel()
+
+    async def _write(self, send: Send) -> None:
+        with self._streams.follow(self._run, self._after) as stream:
+            is_open = True
+            while is_open:
+                is_open = await _write_next(stream, send)
+        await _end(send)
+
+
+async def _write_next(stream: Stream, send: Send) -> bool:
+    """Whether there may be more."""
+    try:
+        async with asyncio.timeout(COMMENT_SECONDS):
+            page = await stream.next()
+    except TimeoutError:
+        await _send(send, COMMENT)
+        return True
+    if page is None:
+        return False
+    for chunk in _chunks(page.written(frame)):
+        await _send(send, chunk)
+    return not page.is_last
+
+
+def frame(event: Row) -> bytes:
+    data = printed(shape_event(event))
+    return f"id: {event['seq']}\nevent: {event['type']}\ndata: {data}\n\n".encode()
+
+
+def _chunks(frames: Sequence[bytes]) -> Iterator[bytes]:
+    chunk = b""
+    for each in frames:
+        if chunk and len(chunk) + len(each) > CHUNK_BYTES:
+            yield chunk
+            chunk = b""
+        chunk += each
+    if chunk:
+        yield chunk
+
+
+async def _send(send: Send, body: bytes) -> None:
+    """Returns once the client has taken most of what it was sent before."""
+    try:
+        async with asyncio.timeout(STALLED_SECONDS):
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+    except TimeoutError:
+        raise Stalled from None
+
+
+async def _end(send: Send) -> None:
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _cut(scope: Scope) -> None:
+    cut: Callable[[], None] | None = scope.get("extensions", {}).get(CUT)
+    if cut is not None:
+        cut()
+
+
+async def _client_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
