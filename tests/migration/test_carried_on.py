@@ -41,13 +41,15 @@ CALLED = {
 PAID = ("ended", "idempotent", "at_most_once", "reconciled", "parked")
 
 
-@pytest_asyncio.fixture
-async def deployment(cluster: Cluster, tmp_path: Path) -> AsyncIterator[Deployment]:
-    """Today's service over a database of release 0003."""
+@pytest_asyncio.fixture(params=["0003", "0005"])
+async def deployment(
+    cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[Deployment]:
+    """Today's service over a database of an earlier release; made by `tests.migration.dump`."""
     url = cluster.create_empty()
     with psycopg.connect(url) as connection:
         connection.execute("set check_function_bodies = off")
-        connection.execute((FIXTURES / "0003.sql").read_bytes())
+        connection.execute((FIXTURES / f"{request.param}.sql").read_bytes())
         connection.execute(NOTES)
     migrate(url)
     world = World(Scripted())
