@@ -7,10 +7,12 @@ from contextlib import suppress
 from time import monotonic
 from typing import Protocol
 
+from app.delivery.drafts import Delta
 from app.delivery.streams import Streams
 from app.store.db import Connection, Database
 from app.store.db_errors import is_unavailable
-from app.store.views_notices import notices, settled
+from app.store.listening import Listener
+from app.store.views_notices import settled
 
 POLL_SECONDS = 0.5
 
@@ -35,7 +37,8 @@ class Hub:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._held = Held(self._name)
-        self.streams = Streams(self._name)
+        self._listener = Listener(database.url, self._hear, self._hear_delta)
+        self.streams = Streams(self._name, self._listener.watch)
         self._audiences: tuple[Audience, ...] = (self._held, self.streams)
         self._named: set[str] = set()
         self._news = asyncio.Event()
@@ -43,7 +46,7 @@ class Hub:
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._listen())
+            group.create_task(self._listener.run())
             group.create_task(self._keep_looking())
 
     async def wait(self, run: str, seconds: float) -> None:
@@ -55,9 +58,12 @@ class Hub:
         for audience in self._audiences:
             audience.release()
 
-    async def _listen(self) -> None:
-        async for runs in notices(self._database.url):
-            self._name(runs & self._awaited())
+    def _hear(self, runs: str) -> None:
+        awaited = [audience.runs() for audience in self._audiences]
+        self._name({run for run in runs.split(",") if any(run in each for each in awaited)})
+
+    def _hear_delta(self, payload: str) -> None:
+        self.streams.hear(Delta.read(payload))
 
     async def _keep_looking(self) -> None:
         due = monotonic()

@@ -16,6 +16,7 @@ from typing import TypeVar
 from app import telemetry
 from app.domain.ids import WorkerId, leg_id
 from app.durable.bodies import Bodies
+from app.durable.deltas import Deltas
 from app.durable.enqueue import Legs
 from app.errors import Fenced
 from app.llm.client import ModelClient
@@ -68,6 +69,10 @@ class Bench:
     executions: Iterator[int] = field(default_factory=itertools.count)
     draining: threading.Event = field(default_factory=threading.Event)
     proof: Proof = field(default_factory=Proof)
+    deltas: Deltas = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.deltas = Deltas(self.database)
 
     async def store(self, act: Callable[[Connection], Awaitable[T]]) -> T:
         """One statement, sent until it is answered; a transition knows its own earlier commit."""

@@ -69,7 +69,8 @@ async def _call(run: str, turn: int, definition: Output) -> Output:
     request = _request(definition, history)
     await at.may_begin()  # it may have been frozen since it was told to call
     try:
-        answer = await at.bodies.run(run, me.fence, at.model.answer(request))
+        with at.deltas.of(run, turn, history[-1]["attempt"]) as hear:
+            answer = await at.bodies.run(run, me.fence, at.model.answer(request, hear))
     except Stopped:
         stopped = ModelFailure("fatal", None, "cancelled", "The run was cancelled.", None, True)
         await _record_failure(run, turn, stopped, None)

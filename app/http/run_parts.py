@@ -52,4 +52,5 @@ async def list_events(
         return Json(page, headers=VARY)
     after, field = (query.after, "after") if last_event is None else (last_event, "Last-Event-ID")
     await views_parts.check_place(services, id, after, field)
-    return EventStream(hub.streams, id, after)
+    over = await views_parts.turns_over(services, id) if query.deltas else None
+    return EventStream(hub.streams, id, after, over)

@@ -7,7 +7,8 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from app.delivery.streams import Stream, Streams
+from app.delivery.drafts import ALL_ATTEMPTS, Delta
+from app.delivery.streams import Page, Stream, Streams
 from app.domain.canonical import printed
 from app.http.middleware import IS_HEAD
 from app.services.views_parts import shape_event
@@ -43,12 +44,17 @@ class Stalled(Exception):
 
 
 class EventStream(Response):
-    def __init__(self, streams: Streams, run: str, after: int) -> None:
+    """`superseded`: the last turn that is over, for a client that wants to hear the model speak."""
+
+    def __init__(
+        self, streams: Streams, run: str, after: int, superseded: int | None = None
+    ) -> None:
         super().__init__(headers=HEADERS)
         del self.headers["content-length"]
         self._streams = streams
         self._run = run
         self._after = after
+        self._superseded = None if superseded is None else (superseded, ALL_ATTEMPTS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send(
@@ -71,31 +77,40 @@ class EventStream(Response):
             leaving.cancel()
 
     async def _write(self, send: Send) -> None:
-        with self._streams.follow(self._run, self._after) as stream:
+        with self._streams.follow(self._run, self._after, self._superseded) as stream:
             is_open = True
             while is_open:
-                is_open = await _write_next(stream, send)
+                is_open = await self._write_next(stream, send)
         await _end(send)
 
-
-async def _write_next(stream: Stream, send: Send) -> bool:
-    """Whether there may be more."""
-    try:
-        async with asyncio.timeout(COMMENT_SECONDS):
-            page = await stream.next()
-    except TimeoutError:
-        await _send(send, COMMENT)
-        return True
-    if page is None:
-        return False
-    for chunk in _chunks(page.written(frame)):
-        await _send(send, chunk)
-    return not page.is_last
+    async def _write_next(self, stream: Stream, send: Send) -> bool:
+        """Whether there may be more."""
+        try:
+            async with asyncio.timeout(COMMENT_SECONDS):
+                found = await self._streams.next(stream)
+        except TimeoutError:
+            await _send(send, COMMENT)
+            return True
+        match found:
+            case None:
+                return False
+            case Delta():
+                await _send(send, delta_frame(found))
+                return True
+            case Page():
+                for chunk in _chunks(found.written(frame)):
+                    await _send(send, chunk)
+                return not found.is_last
 
 
 def frame(event: Row) -> bytes:
     data = printed(shape_event(event))
     return f"id: {event['seq']}\nevent: {event['type']}\ndata: {data}\n\n".encode()
+
+
+def delta_frame(delta: Delta) -> bytes:
+    """Without an id: it is no place to come back to."""
+    return f"event: model.delta\ndata: {printed(vars(delta))}\n\n".encode()
 
 
 def _chunks(frames: Sequence[bytes]) -> Iterator[bytes]:

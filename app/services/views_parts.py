@@ -52,6 +52,12 @@ async def check_place(services: Services, run: str, after: int, field: str) -> N
         await _check_place(connection, run, after, field)
 
 
+async def turns_over(services: Services, run: str) -> int:
+    """How many turns the model has finished."""
+    async with services.database.connection() as connection:
+        return await views_parts.turns_over(connection, run)
+
+
 async def get_call(services: Services, call: str) -> Json:
     async with services.database.connection() as connection:
         found = await views_parts.call(connection, call)

@@ -139,6 +139,7 @@ async def stored(connection: Connection, run: str, turn: int) -> Row:
 async def history(connection: Connection, run: str) -> list[Row]:
     """The session's runs up to this one, oldest first, with all that was said.
 
+    `attempt`: the one at the turn that is not finished.
     A fork's session begins with what came before its source."""
     return await rows(
         connection,
@@ -156,7 +157,10 @@ async def history(connection: Connection, run: str) -> list[Row]:
                from perdure.turns t where t.run = x.id and t.finished_at is not null) as turns, (
                select json_agg(json_build_object(
                    'turn', m.turn, 'text', m.text, 'content', m.content) order by m.place)
-               from perdure.messages m where m.run = x.id and m.turn is not null) as messages
+               from perdure.messages m where m.run = x.id and m.turn is not null) as messages, (
+               select t.attempts
+               from perdure.turns t where t.run = x.id and t.finished_at is null
+               order by t.number desc limit 1) as attempt
            from line join perdure.runs x on x.session = line.session and x.place <= line.place
            order by x.place""",
         run=run,

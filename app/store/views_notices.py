@@ -1,16 +1,9 @@
-"""Which runs have news, and which of them have come to a point that a client waits for."""
+"""Which runs have come to a point that a client waits for."""
 
-import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import Collection
 from typing import LiteralString
 
-import psycopg
-from psycopg import sql
-
-from app.store.db import REACH, Connection, rows
-from app.store.notify import CHANNEL
-
-RETRY_SECONDS = 0.5
+from app.store.db import Connection, rows
 
 # A wait is open some milliseconds before its run has parked on it. Where other calls of the turn
 # keep the run from parking, the question is not held back for longer than a second.
@@ -32,27 +25,6 @@ where run.id = any(%(runs)s) and (
     )
 )
 """
-
-
-async def notices(url: str) -> AsyncIterator[frozenset[str]]:
-    """The ids of changed runs, as they are told of; for ever, over any number of lost connections.
-
-    A notice that is sent while the connection is down is lost.
-    """
-    while True:
-        try:
-            async with await _listen(url) as connection:
-                async for notice in connection.notifies():
-                    yield frozenset(notice.payload.split(","))
-        except (psycopg.Error, OSError):
-            await asyncio.sleep(RETRY_SECONDS)
-
-
-async def _listen(url: str) -> Connection:
-    # Keepalives: a listener only reads, and would never find out that the other side is gone.
-    connection = await psycopg.AsyncConnection.connect(url, autocommit=True, **REACH)
-    await connection.execute(sql.SQL("listen {}").format(sql.Identifier(CHANNEL)))
-    return connection
 
 
 async def settled(connection: Connection, runs: Collection[str]) -> set[str]:

@@ -16,6 +16,18 @@ async def turns(connection: Connection, run: str, after: int, limit: int) -> lis
     )
 
 
+async def turns_over(connection: Connection, run: str) -> int:
+    """The number of the last turn that is finished."""
+    found = await row(
+        connection,
+        """select coalesce(max(number), 0) as number from perdure.turns
+           where run = %(run)s and finished_at is not null""",
+        run=run,
+    )
+    assert found is not None
+    return int(found["number"])
+
+
 async def calls(connection: Connection, run: str, after: tuple[int, int], limit: int) -> list[Row]:
     return await rows(
         connection,

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +47,15 @@ class EventStream:
         """All frames until the service ends the stream."""
         return [frame async for frame in self._frames]
 
+    async def broken_off(self) -> list[Frame]:
+        """All frames until the connection is lost."""
+        frames = []
+        with suppress(httpx.TransportError):
+            async for frame in self._frames:
+                frames.append(frame)
+            raise AssertionError("the stream was ended, not broken off")
+        return frames
+
     async def _read(self) -> AsyncIterator[Frame]:
         fields: dict[str, str] = {}
         async for line in self.response.aiter_lines():
@@ -82,3 +91,10 @@ async def open_stream(
             await response.aread()
             raise AssertionError(f"{response.status_code}: {response.text}")
         yield EventStream(response, after or 0)
+
+
+def stored(frames: list[Frame]) -> list[Json]:
+    """The frames as the events that they are."""
+    found = [frame.data for frame in frames]
+    assert [(f.id, f.event) for f in frames] == [(each["seq"], each["type"]) for each in found]
+    return found

@@ -31,9 +31,16 @@ def _to_flag(value: object) -> object:
     return value
 
 
+def _to_switch(value: object) -> object:
+    if isinstance(value, str) and value not in ("0", "1", "true", "false"):
+        raise ValueError("must be 1 or 0")
+    return value
+
+
 Text = Annotated[str, Field(max_length=200), AfterValidator(_storable)]
 Instant = Annotated[datetime, BeforeValidator(_to_instant)]
 Flag = Annotated[bool, BeforeValidator(_to_flag)]
+Switch = Annotated[bool, BeforeValidator(_to_switch)]
 Limit = Annotated[int, Field(ge=1, le=MOST_ITEMS)]
 Status = Literal[
     "queued", "running", "waiting", "cancelling", "succeeded", "failed", "cancelled", "dead_letter"
@@ -61,10 +68,16 @@ class PartsQuery(ListQuery):
 
 
 class EventsQuery(BaseModel):
+    """`limit` is for pages, `deltas` for streams; where it has no meaning it is ignored."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     limit: Limit = MOST_ITEMS
-    after: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    after: Annotated[int, Field(ge=0, lt=2**63, description="The last event seen.")] = 0
+    deltas: Annotated[
+        Switch,
+        Field(description="1: a stream also has `model.delta`, the text as the model says it."),
+    ] = False
 
 
 class RunsQuery(ListQuery):
