@@ -9,15 +9,18 @@ import pytest_asyncio
 from tests.support.client import Client
 from tests.support.deployment import Deployment
 from tests.support.polling import in_time
-from tests.support.scripts import by_attempt, say, use
+from tests.support.scripts import Step, by_attempt, say, use
 from tests.support.streams import Frame, open_stream, stored
 from tests.support.trouble import away
 from tests.support.troubled import Services, Troubled
 from tests.support.world import World
 
 FIRST, SECOND = "This answer will never be heard to its end.", "This one will, from its beginning."
-STEPS = [use("doc_read", name="a"), use("doc_read", name="b"), say("read")]
 DELTA = {"run", "turn", "attempt", "offset", "text"}
+
+
+def paying(mark: str) -> list[Step]:
+    return [use("pay_idem", ref=f"{mark}-1"), use("pay_idem", ref=f"{mark}-2"), say("paid")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -44,8 +47,8 @@ def deployment(troubled: Troubled) -> Deployment:
 async def test_no_restart_of_the_api_costs_an_event(
     deployment: Deployment, world: World, client: Client
 ) -> None:
-    first, second = world.gate("doc:before"), world.gate("doc:before", nth=2)
-    run = (await client.submit(*STEPS))["id"]
+    first, second = world.gate("pay:before"), world.gate("pay:before", nth=2)
+    run = (await client.submit(*paying("restart")))["id"]
     async with open_stream(client.http, run) as stream:
         frames = await stream.until("call.started")
         await first.reached()
@@ -74,8 +77,8 @@ async def test_no_restart_of_the_api_costs_an_event(
 async def test_a_drained_worker_leaves_streams_as_they_are(
     deployment: Deployment, world: World, client: Client
 ) -> None:
-    gate = world.gate("doc:before")
-    run = (await client.submit(*STEPS))["id"]
+    gate = world.gate("pay:before")
+    run = (await client.submit(*paying("drained")))["id"]
     async with open_stream(client.http, run) as stream:
         frames = await stream.until("call.started")
         await gate.reached()
@@ -93,8 +96,8 @@ async def test_a_drained_worker_leaves_streams_as_they_are(
 async def test_streams_stay_open_while_the_database_is_away(
     troubled: Troubled, world: World, client: Client
 ) -> None:
-    gate = world.gate("doc:before")
-    run = (await client.submit(*STEPS))["id"]
+    gate = world.gate("pay:before")
+    run = (await client.submit(*paying("away")))["id"]
     async with open_stream(client.http, run) as stream:
         frames = await stream.until("call.started")
         await gate.reached()
