@@ -17,6 +17,8 @@ Write = Callable[[Row], bytes]
 Names = Callable[[Collection[str]], None]
 
 NO_CALL = (0, 0)
+# When the process is to stop, a client has so long to take what it was last sent.
+LEAVING_SECONDS = 0.5
 
 
 class Page:
@@ -51,12 +53,16 @@ class Stream:
     """One client's. `after`: the last event that it was given.
 
     `superseded`: the last model call that is over; None for who does not want to hear them.
+    `cut`: breaks the connection off.
     """
 
-    def __init__(self, run: str, after: int, superseded: Call | None) -> None:
+    def __init__(
+        self, run: str, after: int, superseded: Call | None, cut: Callable[[], None]
+    ) -> None:
         self.run = run
         self.after = after
         self.superseded = superseded
+        self.cut = cut
         self.is_hungry = False
         # Something may have been told since it was last looked at.
         self.is_stale = True
@@ -117,8 +123,10 @@ class Streams:
         self._is_released = False
 
     @contextmanager
-    def follow(self, run: str, after: int, superseded: Call | None = None) -> Iterator[Stream]:
-        stream = Stream(run, after, superseded)
+    def follow(
+        self, run: str, after: int, superseded: Call | None, cut: Callable[[], None]
+    ) -> Iterator[Stream]:
+        stream = Stream(run, after, superseded, cut)
         stream.is_released = self._is_released
         self._open.setdefault(run, set()).add(stream)
         self._watch_over(run)
@@ -137,9 +145,12 @@ class Streams:
     def runs(self) -> Collection[str]:
         return self._open.keys()
 
+    def of(self, run: str) -> Collection[Stream]:
+        return self._open.get(run, ())
+
     async def look(self, connection: Connection, runs: Collection[str]) -> None:
         hungry: dict[Place, list[Stream]] = {}
-        for stream in [each for run in runs for each in self._open.get(run, ())]:
+        for stream in [each for run in runs for each in self.of(run)]:
             stream.is_stale = not stream.is_hungry
             if stream.is_hungry:
                 hungry.setdefault(stream.place, []).append(stream)
@@ -164,10 +175,17 @@ class Streams:
 
     def release(self) -> None:
         self._is_released = True
-        for streams in self._open.values():
-            for stream in streams:
-                stream.is_released = True
-                stream.news.set()
+        for stream in self._all():
+            stream.is_released = True
+            stream.news.set()
+        asyncio.get_running_loop().call_later(LEAVING_SECONDS, self._cut_all)
+
+    def _cut_all(self) -> None:
+        for stream in self._all():
+            stream.cut()
+
+    def _all(self) -> list[Stream]:
+        return [stream for streams in self._open.values() for stream in streams]
 
     def _forget_draft(self, run: str, page: Page) -> None:
         draft = self._drafts.get(run)
@@ -176,7 +194,7 @@ class Streams:
 
     def _watch_over(self, run: str) -> None:
         """Keeps a draft, and has it told, of exactly the runs that somebody here watches."""
-        is_watched = any(each.superseded is not None for each in self._open.get(run, ()))
+        is_watched = any(each.superseded is not None for each in self.of(run))
         if is_watched == (run in self._drafts):
             return
         if is_watched:

@@ -22,6 +22,7 @@ COMMENT = b":\n\n"
 CHUNK_BYTES = 16 * 1024
 # How the server lets an application break a connection off, as an extension of ASGI.
 CUT = "perdure.cut"
+Cut = Callable[[], None]
 VARY = {"Vary": "Accept"}
 HEADERS = {
     "Content-Type": "text/event-stream",
@@ -61,27 +62,28 @@ class EventStream(Response):
             {"type": "http.response.start", "status": 200, "headers": self.raw_headers},
         )
         if scope.get(IS_HEAD):
-            await _end(send)
+            await _send(send, b"", more=False)
             return
-        writing = asyncio.create_task(self._write(send))
+        cut: Cut = scope.get("extensions", {}).get(CUT, _stay)
+        writing = asyncio.create_task(self._write(send, cut))
         leaving = asyncio.create_task(_client_gone(receive))
         try:
             await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if writing.done() and isinstance(writing.exception(), Stalled):
-                _cut(scope)
-                await leaving
+                cut()
+                await asyncio.wait({leaving}, timeout=1.0)
             elif writing.done():
                 writing.result()
         finally:
             writing.cancel()
             leaving.cancel()
 
-    async def _write(self, send: Send) -> None:
-        with self._streams.follow(self._run, self._after, self._superseded) as stream:
+    async def _write(self, send: Send, cut: Cut) -> None:
+        with self._streams.follow(self._run, self._after, self._superseded, cut) as stream:
             is_open = True
             while is_open:
                 is_open = await self._write_next(stream, send)
-        await _end(send)
+            await _send(send, b"", more=False)
 
     async def _write_next(self, stream: Stream, send: Send) -> bool:
         """Whether there may be more."""
@@ -124,23 +126,17 @@ def _chunks(frames: Sequence[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
-async def _send(send: Send, body: bytes) -> None:
+async def _send(send: Send, body: bytes, *, more: bool = True) -> None:
     """Returns once the client has taken most of what it was sent before."""
     try:
         async with asyncio.timeout(STALLED_SECONDS):
-            await send({"type": "http.response.body", "body": body, "more_body": True})
+            await send({"type": "http.response.body", "body": body, "more_body": more})
     except TimeoutError:
         raise Stalled from None
 
 
-async def _end(send: Send) -> None:
-    await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-def _cut(scope: Scope) -> None:
-    cut: Callable[[], None] | None = scope.get("extensions", {}).get(CUT)
-    if cut is not None:
-        cut()
+def _stay() -> None:
+    """For a server that cannot break off."""
 
 
 async def _client_gone(receive: Receive) -> None:
