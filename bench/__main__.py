@@ -23,6 +23,7 @@ from bench import (
     parked,
     replay,
     size,
+    streams,
     takeover,
     turns,
     workers,
@@ -42,6 +43,7 @@ SHARED: dict[str, Callable[[Service], Report]] = {
     "idle": idle.measure,
     "workers": workers.measure,
     "burst": burst.measure,
+    "streams": streams.measure,
 }
 SETTINGS = {"takeover": takeover.SETTINGS}
 NAMES = (*SHARED, "size")

@@ -2,7 +2,15 @@ from typing import LiteralString
 
 import pytest
 
-from app.store import runs, views_notices, views_rules, views_runs, views_waits, webhooks
+from app.store import (
+    runs,
+    views_events,
+    views_notices,
+    views_rules,
+    views_runs,
+    views_waits,
+    webhooks,
+)
 from app.store.db import Database, rows
 
 ONE_RUN = " ".join((views_runs.VIEW, "where run.id = %(run)s"))
@@ -26,6 +34,7 @@ PAGE = "order by {0}.created_at desc, {0}.id desc limit 50"
             id="deliveries in a state",
         ),
         pytest.param(views_notices.SETTLED, id="settled runs"),
+        pytest.param(views_events.NEXT, id="further events"),
         pytest.param(runs.LAST_QUEUED, id="queued runs of a key"),
     ],
 )
@@ -33,6 +42,7 @@ async def test_no_table_is_read_whole(database: Database, statement: LiteralStri
     async with database.connection() as connection:
         await connection.execute("set enable_seqscan = off")
         values = {"run": "run_1", "runs": ["run_1"], "queue_key": "acme", "limit": 10_000}
+        values |= {"afters": [7], "bytes": 1000}
         plan = await rows(connection, " ".join(("explain", statement)), **values)
 
     text = "\n".join(line["QUERY PLAN"] for line in plan)
