@@ -101,6 +101,20 @@ async def test_a_body_shows_its_fields(document: dict[str, Any]) -> None:
     ]
 
 
+async def test_the_log_is_a_page_or_a_stream(document: dict[str, Any]) -> None:
+    events = document["paths"]["/v1/runs/{id}/events"]["get"]
+    parameters = {each["name"]: each["in"] for each in events["parameters"]}
+
+    assert set(events["responses"]["200"]["content"]) == {"application/json", "text/event-stream"}
+    assert parameters == {
+        "id": "path",
+        "limit": "query",
+        "after": "query",
+        "deltas": "query",
+        "last-event-id": "header",
+    }
+
+
 async def test_what_is_sent_to_callbacks_is_described(document: dict[str, Any]) -> None:
     (posts,) = {tuple(webhook) for webhook in document["webhooks"].values()}
 
