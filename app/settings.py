@@ -54,6 +54,13 @@ def _check_url(value: SecretStr) -> SecretStr:
     return value
 
 
+def _check_service(value: str) -> str:
+    url = urlsplit(value)
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise ValueError("must be the address of a service, such as http://127.0.0.1:8000")
+    return value
+
+
 def _check_key(value: SecretStr) -> SecretStr:
     key = value.get_secret_value()
     if not key.isascii() or not key.isprintable() or " " in key:
@@ -147,6 +154,8 @@ class Settings(BaseModel):
     webhook_secret: Annotated[SecretStr, AfterValidator(_check_webhook_secret)] | None = None
     webhook_allow_private: bool = False
     allow_unsafe_database: bool = False
+    # Of clients alone, which may share an environment with the service.
+    url: Annotated[str, AfterValidator(_check_service)] = "http://127.0.0.1:8000"
     log_level: Annotated[
         Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(str.upper)
     ] = "INFO"

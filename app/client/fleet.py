@@ -1,0 +1,41 @@
+"""Who works, with what, and what was sent to callbacks."""
+
+from app.client.listing import Listing, query_of
+from app.client.models import Agent, Delivery, Session, Tool, Transcript, Worker
+from app.client.wire import Flow, Request, ask, path, read
+
+
+def workers() -> Listing[Worker]:
+    return Listing(Worker, "/v1/workers")
+
+
+def agents() -> Listing[Agent]:
+    return Listing(Agent, "/v1/agents")
+
+
+def tools() -> Listing[Tool]:
+    return Listing(Tool, "/v1/tools")
+
+
+def session(session: str) -> Flow[Session]:
+    found = read((yield from ask(Request("GET", path("sessions", session)))))
+    return Session.model_validate(found)
+
+
+def transcript(session: str) -> Flow[Transcript]:
+    """The conversation as the model would be sent it."""
+    found = read((yield from ask(Request("GET", path("sessions", session, "transcript")))))
+    return Transcript.model_validate(found)
+
+
+def deliveries(*, run: str | None = None, state: str | None = None) -> Listing[Delivery]:
+    """What was sent to the callbacks of runs: `pending`, `delivered` or `dead`."""
+    return Listing(Delivery, "/v1/webhooks/deliveries", query_of(run=run, state=state))
+
+
+def redeliver(delivery: str) -> Flow[Delivery]:
+    """Sends it again, under the same webhook-id. Never asked for twice."""
+    request = Request(
+        "POST", path("webhooks", "deliveries", delivery, "redeliver"), repeatable=False
+    )
+    return Delivery.model_validate(read((yield from ask(request))))
