@@ -5,19 +5,28 @@ import signal
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from app.cli.remote import fleet
+from app.cli.remote.runs import runs
+from app.cli.remote.waits import waits
 from app.errors import ConfigurationError, PerdureError
-from app.settings import Settings, load
+
+if TYPE_CHECKING:
+    from app.settings import Settings
 
 application = typer.Typer(
     help="A durable agent service.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+USING = "Use a service"
+SERVING = "Run a service"
+CHECKING = "See that it holds"
+BESIDES = "Stand-ins, and cleaning up"
 
 Lifeline = Annotated[
     int | None, typer.Option(hidden=True, help="Stop when this descriptor is closed.")
@@ -55,14 +64,20 @@ class Fault(StrEnum):
 
 def main() -> None:
     try:
-        application()
+        application(prog_name="perdure")
     except ConfigurationError as error:
         _refuse(str(error))
     except PerdureError as error:
         _refuse("\n".join(part for part in (error.detail, error.hint) if part))
 
 
-@application.command("dev")
+application.add_typer(runs, name="runs", rich_help_panel=USING)
+application.add_typer(waits, name="waits", rich_help_panel=USING)
+for _command in (fleet.workers, fleet.agents, fleet.tools):
+    application.command(_command.__name__, rich_help_panel=USING)(_command)
+
+
+@application.command("dev", rich_help_panel=SERVING)
 def run_dev() -> None:
     """Run everything on this machine: database, API and worker, on 127.0.0.1:8000."""
     from app.cli.dev import run
@@ -70,7 +85,7 @@ def run_dev() -> None:
     run(os.environ)
 
 
-@application.command("demo")
+@application.command("demo", rich_help_panel=CHECKING)
 def run_demo() -> None:
     """Show a run that survives kill -9; ends by itself."""
     from app.cli.demo import run
@@ -78,7 +93,7 @@ def run_demo() -> None:
     run()
 
 
-@application.command("api")
+@application.command("api", rich_help_panel=SERVING)
 def run_api(lifeline: Lifeline = None) -> None:
     """Serve the HTTP API."""
     settings = _prepare(lifeline)
@@ -87,7 +102,7 @@ def run_api(lifeline: Lifeline = None) -> None:
     serve(settings)
 
 
-@application.command("worker")
+@application.command("worker", rich_help_panel=SERVING)
 def run_worker(lifeline: Lifeline = None, isolated: Isolated = False) -> None:
     """Carry out runs."""
     settings = _prepare(lifeline)
@@ -96,7 +111,7 @@ def run_worker(lifeline: Lifeline = None, isolated: Isolated = False) -> None:
     serve(settings, isolated=isolated)
 
 
-@application.command("migrate")
+@application.command("migrate", rich_help_panel=SERVING)
 def run_migrate() -> None:
     """Bring the database to this version; safe to repeat."""
     settings = _prepare(None)
@@ -106,16 +121,17 @@ def run_migrate() -> None:
     typer.echo("The database is up to date.")
 
 
-@application.command("doctor")
+@application.command("doctor", rich_help_panel=CHECKING)
 def run_doctor() -> None:
     """Check the settings, the database and what must always be true of its runs."""
     from app.cli.doctor import locate, run
+    from app.settings import load
 
     if not run(load({**os.environ, **locate(os.environ)})):
         raise typer.Exit(1)
 
 
-@application.command("verify")
+@application.command("verify", rich_help_panel=CHECKING)
 def run_verify(
     agent: str,
     script: Annotated[Path, typer.Option(help="What is submitted and answered; JSON.")],
@@ -147,7 +163,7 @@ def run_verify(
         raise typer.Exit(1)
 
 
-@application.command("clear", hidden=True)
+@application.command("clear", rich_help_panel=BESIDES)
 def run_clear() -> None:
     """Delete the embedded databases of this directory."""
     from app.cli.dev import clear
@@ -155,7 +171,7 @@ def run_clear() -> None:
     clear()
 
 
-@application.command("simulate", hidden=True)
+@application.command("simulate", rich_help_panel=BESIDES)
 def run_simulated(
     part: Part, port: int, ledger: str = ":memory:", lifeline: Lifeline = None
 ) -> None:
@@ -167,9 +183,10 @@ def run_simulated(
     serve(part, port, ledger)
 
 
-def _prepare(lifeline: int | None) -> Settings:
+def _prepare(lifeline: int | None) -> "Settings":
     from app import telemetry
     from app.cli.lifeline import hold
+    from app.settings import load
 
     settings = load(os.environ)
     telemetry.configure(settings.log_level)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from app.client.errors import Unusable
 from app.client.wire import Answer, Lost, Request
 
 URL = "PERDURE_URL"
@@ -46,10 +47,10 @@ def locate(url: str | None, key: str | None) -> Place:
     url = url or os.environ.get(URL) or DEFAULT_URL
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{URL} must be an address such as {DEFAULT_URL}, not {url!r}")
+        raise Unusable(f"{URL} must be an address such as {DEFAULT_URL}, not {url!r}")
     key = key or os.environ.get(KEY) or None
     if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
-        raise ValueError(f"{KEY} must be printable ASCII without spaces")
+        raise Unusable(f"{KEY} must be printable ASCII without spaces")
     return Place(url.rstrip("/"), key)
 
 

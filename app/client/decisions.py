@@ -33,15 +33,38 @@ def allow(
     *,
     reason: str | None = None,
     rule: Mapping[str, Any] | None = None,
+    arguments_hash: str | None = None,
     on_behalf_of: str | None = None,
 ) -> Flow[Wait]:
-    """Allows the call with the arguments that `wait` shows, or those that stand there now."""
-    return (yield from _decide(wait, "allow", reason, rule, on_behalf_of))
+    """Allows the call with the arguments that `wait` shows; of an id, with those it shows now.
+
+    `rule` is a standing rule that allows its like.
+    """
+    shown = yield from _shown(wait)
+    return (
+        yield from _resolve(
+            shown,
+            decision="allow",
+            reason=reason,
+            arguments_hash=arguments_hash or shown.arguments_hash,
+            rule=rule,
+            on_behalf_of=on_behalf_of,
+        )
+    )
 
 
 def deny(wait: Asked, *, reason: str | None = None, on_behalf_of: str | None = None) -> Flow[Wait]:
     """The call is not run; the model is told so, with the reason."""
-    return (yield from _decide(wait, "deny", reason, None, on_behalf_of))
+    shown = yield from _shown(wait)
+    return (
+        yield from _resolve(
+            shown,
+            decision="deny",
+            reason=reason,
+            arguments_hash=shown.arguments_hash,
+            on_behalf_of=on_behalf_of,
+        )
+    )
 
 
 def answer(wait: Asked, text: str, *, on_behalf_of: str | None = None) -> Flow[Wait]:
@@ -91,24 +114,8 @@ def revoke(rule: str) -> Flow[Rule]:
     return Rule.model_validate(read((yield from ask(Request("DELETE", path("rules", rule))))))
 
 
-def _decide(
-    wait: Asked,
-    decision: str,
-    reason: str | None,
-    rule: Mapping[str, Any] | None,
-    on_behalf_of: str | None,
-) -> Flow[Wait]:
-    shown = (yield from get_wait(wait)) if isinstance(wait, str) else wait
-    return (
-        yield from _resolve(
-            shown,
-            decision=decision,
-            reason=reason,
-            arguments_hash=shown.arguments_hash,
-            rule=rule,
-            on_behalf_of=on_behalf_of,
-        )
-    )
+def _shown(wait: Asked) -> Flow[Wait | WaitingFor]:
+    return (yield from get_wait(wait)) if isinstance(wait, str) else wait
 
 
 def _resolve(wait: Asked, **said: Json) -> Flow[Wait]:

@@ -1,6 +1,7 @@
 """What a client can be told, in one tree.
 
 ClientError
+├── Unusable                      an argument that no request can be made of; also a ValueError
 ├── Unreachable                   no answer came within the patience of the client
 │   └── Uncertain                 it may have been done all the same; the client did not repeat it
 ├── StillRunning                  the time given to `run.wait` is over; also a TimeoutError
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
 
 class ClientError(Exception):
     """Everything that the client raises on purpose."""
+
+
+class Unusable(ClientError, ValueError):
+    """Nothing was sent."""
 
 
 class Unreachable(ClientError):

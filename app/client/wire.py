@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from app.client.errors import PROBLEMS, Problem, Uncertain, Unreachable
+from app.client.errors import PROBLEMS, Problem, Uncertain, Unreachable, Unusable
 
 T = TypeVar("T")
 
@@ -166,5 +166,5 @@ def path(*parts: str) -> str:
     """Ids come from anywhere: none of them may lead to another path."""
     for part in parts:
         if not part or part in (".", ".."):
-            raise ValueError(f"{part!r} is no id")
+            raise Unusable(f"{part!r} is no id")
     return "/v1/" + "/".join(quote(part, safe="") for part in parts)

@@ -1,0 +1,1 @@
+"""Commands that ask a service over HTTP, through the Python client."""

@@ -1,0 +1,71 @@
+"""Options that many commands share, and the forms in which values are given."""
+
+import json
+import sys
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
+Timeout = Annotated[
+    float | None, typer.Option(min=0, metavar="SECONDS", help="Stop waiting after so long.")
+]
+Limits = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="NAME=VALUE",
+        help="turns, tokens, cost_usd, seconds or calls; may be repeated.",
+    ),
+]
+Reason = Annotated[str | None, typer.Option(help="Why; kept with the decision.")]
+Behalf = Annotated[str | None, typer.Option(help="Who has decided, if not the holder of the key.")]
+
+
+def read_text(text: str) -> str:
+    """`-` stands for standard input."""
+    return sys.stdin.read() if text == "-" else text
+
+
+def read_json(text: str, name: str) -> Any:  # noqa: ANN401 - any JSON
+    try:
+        return json.loads(read_text(text))
+    except ValueError as error:
+        raise typer.BadParameter(f"is not JSON: {error}", param_hint=name) from None
+
+
+def read_pairs(given: list[str] | None, name: str) -> dict[str, str]:
+    pairs = {}
+    for each in given or ():
+        key, equals, value = each.partition("=")
+        if not key or not equals:
+            raise typer.BadParameter(f"must be NAME=VALUE, not {each!r}", param_hint=name)
+        pairs[key] = value
+    return pairs
+
+
+def read_limits(given: list[str] | None) -> dict[str, Any]:
+    """Numbers are numbers, and money stays the decimal that it is; `none` lifts a limit."""
+    limits: dict[str, Any] = {}
+    for name, value in read_pairs(given, "--limit").items():
+        if value == "none":
+            limits[name] = None
+        elif name == "cost_usd":
+            limits[name] = value
+        else:
+            limits[name] = read_json(value, "--limit")
+    return limits
+
+
+def read_moment(text: str | None, name: str) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            "must be a time such as 2030-01-31T12:00:00Z", param_hint=name
+        ) from None
+    # Without a zone it is the time of the person's clock.
+    return moment.astimezone(UTC)
