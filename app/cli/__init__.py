@@ -127,7 +127,8 @@ def run_doctor() -> None:
     from app.cli.doctor import locate, run
     from app.settings import load
 
-    if not run(load({**os.environ, **locate(os.environ)})):
+    found = locate(os.environ)
+    if not run(load({**os.environ, **found}), is_dev=bool(found)):
         raise typer.Exit(1)
 
 

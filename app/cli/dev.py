@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-import httpx
 import typer
 
 from app.cli import account as accounts
 from app.cli.supervise import Family, Program, command
+from app.client import ClientError, Perdure
 from app.errors import ConfigurationError
 from app.settings import Settings, load
 from app.tools.registry import load as load_agents
@@ -120,6 +120,7 @@ def _database(environ: Mapping[str, str]) -> Iterator[str]:
     cluster = Cluster(HOME / "postgres")
     url = cluster.start()
     typer.echo(f"Database: embedded Postgres {cluster.pid}, in {HOME / 'postgres'}")
+    typer.echo(f"  {URL}={shlex.quote(url)}")
     try:
         yield url
     finally:
@@ -172,16 +173,19 @@ def _watch(
     told = False
     while not stop.wait(TICK_SECONDS):
         family.revive()
-        if not told and _is_ready(settings):
+        if not told and _is_ready(family, settings):
             told = True
             _tell(family, settings, agents)
 
 
-def _is_ready(settings: Settings) -> bool:
+def _is_ready(family: Family, settings: Settings) -> bool:
+    """Whether requests are accepted, and the worker is there to carry them out."""
+    pids = {child.pid for child in family.children if child.program.name == "worker"}
+    key = settings.api_key.get_secret_value() if settings.api_key else None
     try:
-        answer = httpx.get(f"{base_url(settings)}/health/ready", timeout=1, trust_env=False)
-        return answer.is_success
-    except httpx.TransportError:
+        with Perdure(base_url(settings), key, patience=0) as client:
+            return any(w.pid in pids and w.lease == "held" for w in client.workers.list())
+    except ClientError:
         return False
 
 

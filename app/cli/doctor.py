@@ -3,19 +3,24 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import psycopg
 import typer
 
 from app.cli.dev import HOME, URL
 from app.errors import ConfigurationError
+from app.llm.anthropic import AnthropicModel
 from app.settings import Settings
 from app.store.audit import audit
 from app.store.checks import check_database
-from app.store.db import Connection, row
+from app.store.db import Connection, row, rows
+from app.store.views_fleet import live_agents
 from app.tools.registry import load
 
 CONNECT_SECONDS = 5
+MODEL_SECONDS = 10.0
+MOST_SECONDS_APART = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +41,14 @@ def locate(environ: Mapping[str, str]) -> dict[str, str]:
     return {URL: cluster.url()} if cluster.pid else {}
 
 
-def run(settings: Settings) -> bool:
-    """Print the findings; true if all is well."""
-    return asyncio.run(_report(settings))
+def run(settings: Settings, *, is_dev: bool = False) -> bool:
+    """Print the findings; true if all is well. `is_dev`: the model may be the scripted one."""
+    return asyncio.run(_report(settings, is_dev=is_dev))
 
 
-async def _report(settings: Settings) -> bool:
+async def _report(settings: Settings, *, is_dev: bool) -> bool:
     well = True
-    async for finding in _examine(settings):
+    async for finding in _examine(settings, is_dev=is_dev):
         if finding.advice:
             well = False
             typer.secho(f"✗ {finding.text}\n  {finding.advice}", fg="red")
@@ -52,8 +57,9 @@ async def _report(settings: Settings) -> bool:
     return well
 
 
-async def _examine(settings: Settings) -> AsyncIterator[Finding]:
+async def _examine(settings: Settings, *, is_dev: bool) -> AsyncIterator[Finding]:
     yield _examine_agents(settings)
+    yield await _examine_model(is_dev=is_dev)
     url = settings.database_url.get_secret_value()
     try:
         connection = await psycopg.AsyncConnection.connect(
@@ -68,7 +74,10 @@ async def _examine(settings: Settings) -> AsyncIterator[Finding]:
         database = await _examine_database(connection, settings)
         yield database
         if not database.advice:
+            yield await _examine_clock(connection)
             yield await _examine_workers(connection)
+            async for finding in _examine_unserved(connection):
+                yield finding
             yield await _examine_runs(connection)
 
 
@@ -88,15 +97,57 @@ async def _examine_database(connection: Connection, settings: Settings) -> Findi
     return Finding(f"PostgreSQL {version} keeps what it commits, and has this version's schema")
 
 
-async def _examine_workers(connection: Connection) -> Finding:
-    live = await row(
-        connection,
-        "select count(*) as number from perdure.workers where dead_at is null and not isolated",
+async def _examine_model(*, is_dev: bool) -> Finding:
+    model = AnthropicModel(read_seconds=MODEL_SECONDS)
+    trouble = await model.find_trouble()
+    if trouble is None:
+        return Finding(f"The model's provider {model.provider} answers")
+    if is_dev and not model.has_credentials:
+        return Finding("The model is scripted, because ANTHROPIC_API_KEY is not set")
+    return Finding(
+        f"The model's provider {model.provider}: {trouble}",
+        "Correct ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL, for the workers too.",
     )
-    number = live["number"] if live else 0
-    if not number:
+
+
+async def _examine_clock(connection: Connection) -> Finding:
+    found = await row(connection, "select clock_timestamp() as now")
+    assert found is not None
+    here = datetime.now(UTC)  # noqa: TID251 - compared with the database's, stored nowhere
+    apart = abs((found["now"] - here).total_seconds())
+    if apart > MOST_SECONDS_APART:
+        return Finding(
+            f"The clock here and the database's are {apart:.0f} s apart",
+            "Synchronise both. Deadlines are kept by the database's, whatever is shown here.",
+        )
+    return Finding("The clock here and the database's agree")
+
+
+async def _examine_workers(connection: Connection) -> Finding:
+    live = await live_agents(connection)
+    if not live:
         return Finding("No worker is alive: runs wait", "Start one with `perdure worker`.")
-    return Finding(f"Workers alive: {number}")
+    carried = ", ".join(sorted(set().union(*live)))
+    return Finding(f"Workers alive: {len(live)}, for the agents {carried}")
+
+
+async def _examine_unserved(connection: Connection) -> AsyncIterator[Finding]:
+    """Agents with runs to carry on that no worker has, while there are workers."""
+    live = await live_agents(connection)
+    unfinished = await rows(
+        connection,
+        """
+        select agent, count(*) as number from perdure.runs
+        where status in ('queued', 'running', 'waiting', 'cancelling')
+        group by agent order by agent
+        """,
+    )
+    for found in unfinished:
+        if live and not any(found["agent"] in agents for agents in live):
+            yield Finding(
+                f"{found['number']} unfinished runs of {found['agent']}: no worker has that agent",
+                "Start a worker whose PERDURE_AGENTS defines it.",
+            )
 
 
 async def _examine_runs(connection: Connection) -> Finding:

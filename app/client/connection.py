@@ -31,6 +31,7 @@ class Place:
 
     def options(self) -> dict[str, Any]:
         """For an httpx client."""
+        parts = urlsplit(self.url)
         headers = {"user-agent": "perdure-client", "accept": "application/json"}
         if self.key is not None:
             headers["authorization"] = f"Bearer {self.key}"
@@ -38,7 +39,9 @@ class Place:
             "base_url": self.url,
             "headers": headers,
             # A proxy of the environment does not lead to this machine.
-            "trust_env": urlsplit(self.url).hostname not in LOOPBACK,
+            "trust_env": parts.hostname not in LOOPBACK,
+            # What is not encrypted needs no certificates, which take long to load.
+            "verify": parts.scheme == "https",
         }
 
 

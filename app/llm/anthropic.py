@@ -24,6 +24,7 @@ CONNECT_SECONDS = 10.0
 READ_SECONDS = 120.0
 """Between two bytes; the provider pings more often."""
 DRAIN_SECONDS = 0.5
+CREDENTIAL_HEADERS = ("authorization", "x-api-key")
 DETAIL_LENGTH = 2000
 
 _NOT_SENT = (
@@ -51,6 +52,25 @@ class AnthropicModel:
             timeout=httpx2.Timeout(read_seconds, connect=CONNECT_SECONDS),
         )
         self.provider = _name_provider(self._client.base_url)
+
+    @property
+    def has_credentials(self) -> bool:
+        """Of whatever kind the SDK knows. Without any, it sends no request."""
+        names = {name.lower() for name in self._client.default_headers}
+        return self._client.credentials is not None or not names.isdisjoint(CREDENTIAL_HEADERS)
+
+    async def find_trouble(self) -> str | None:
+        """Why the provider would answer no request, as far as one can know without paying."""
+        if not self.has_credentials:
+            return "There are no credentials for it: ANTHROPIC_API_KEY is not set."
+        try:
+            await self._client.models.list(limit=1)
+        except anthropic.APIStatusError as error:
+            if error.status_code in (401, 403):
+                return f"It refuses the credentials: {error.message}"
+        except anthropic.APIConnectionError as error:
+            return f"It cannot be reached: {error.__cause__ or error}"
+        return None
 
     async def answer(
         self, request: ModelRequest, on_text: Callable[[str], None] | None = None

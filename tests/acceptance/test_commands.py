@@ -1,0 +1,143 @@
+"""The commands as scripts use them: real processes, their exit codes and their JSON."""
+
+import asyncio
+
+import pytest
+
+from tests.support.client import Client
+from tests.support.commands import Commands
+from tests.support.deployment import Deployment
+from tests.support.processes import free_port
+from tests.support.scripts import refuse, say, script, use
+from tests.support.world import World
+
+EVIL = "\x1b[2Jgone\x07\u202e [bold]loud[/bold]"
+HARMLESS = "\\x1b[2Jgone\\x07\\u202e [bold]loud[/bold]"
+
+
+@pytest.fixture
+def perdure(deployment: Deployment) -> Commands:
+    return Commands(deployment.url)
+
+
+@pytest.mark.calm
+async def test_the_exit_code_says_how_a_run_ended(client: Client, perdure: Commands) -> None:
+    done, failed = await asyncio.gather(
+        perdure.run("runs", "submit", "desk", script(say("Done.")), "--wait", "--json"),
+        perdure.run("runs", "submit", "desk", script(refuse(400)), "--wait", "--json"),
+    )
+
+    assert (done.code, done.document["status"]) == (0, "succeeded")
+    assert (failed.code, failed.document["status"]) == (4, "failed")
+    watched = await perdure.run("runs", "show", done.document["id"], "--json")
+    assert watched.document["output"]["text"] == "Done."
+
+
+@pytest.mark.calm
+async def test_a_person_is_asked_and_decides_from_the_command_line(
+    client: Client, perdure: Commands, world: World
+) -> None:
+    asked = await perdure.run(
+        "runs", "submit", "desk", script(use("refund", ref="c1"), say("Refunded.")), "--wait"
+    )
+    assert asked.code == 5
+    (run,) = [line.split()[1] for line in asked.out.splitlines() if line.startswith("run ")]
+    (allow,) = [line for line in asked.out.splitlines() if "perdure waits allow" in line]
+
+    listed = await perdure.run("waits", "list", "--run", run, "--json")
+    (wait,) = listed.document
+    assert allow.split() == ["perdure", "waits", "allow", wait["id"]]
+    stale = await perdure.run("waits", "allow", wait["id"], "--hash", "other", "--json")
+    assert stale.code == 1
+    assert '"/problems/stale-arguments"' in stale.err
+    assert stale.out == ""
+
+    allowed = await perdure.run("waits", "allow", wait["id"], "--reason", "fine", "--json")
+    assert allowed.document["resolution"]["reason"] == "fine"
+    ended = await perdure.run("runs", "wait", run)
+    denied = await perdure.run("waits", "deny", wait["id"])
+
+    assert ended.code == 0
+    assert "Refunded." in ended.out
+    assert denied.code == 1
+    assert [row.ref for row in world.payments.ledger if row.ref == "c1"] == ["c1"]
+
+
+@pytest.mark.calm
+async def test_what_is_refused_unknown_or_misspelt_has_a_code_of_its_own(
+    client: Client, perdure: Commands
+) -> None:
+    nowhere = Commands(f"http://127.0.0.1:{free_port()}")
+    missing, unreachable, misspelt, nothing = await asyncio.gather(
+        perdure.run("runs", "show", "run_nothing"),
+        nowhere.run("workers", "--json"),
+        perdure.run("runs", "list", "--status", "sleeping"),
+        Commands("perdure.example").run("agents"),
+    )
+
+    assert (missing.code, missing.out) == (1, "")
+    assert "run_nothing" in missing.err
+    assert (unreachable.code, unreachable.out) == (3, "")
+    assert misspelt.code == 2
+    assert nothing.code == 2
+    assert "PERDURE_URL" in nothing.err
+
+
+@pytest.mark.calm
+async def test_time_that_is_over_is_told_and_the_run_goes_on(
+    client: Client, perdure: Commands, world: World
+) -> None:
+    gate = world.gate("llm:arrive")
+    run = await client.submit(say("Done."))
+    await gate.reached()
+
+    over = await perdure.run("runs", "wait", run["id"], "--timeout", "0.1")
+
+    assert over.code == 6
+    gate.open()
+    await client.succeeded(run["id"])
+
+
+@pytest.mark.calm
+async def test_text_of_the_model_is_no_command_to_a_terminal_and_no_markup(
+    client: Client, perdure: Commands
+) -> None:
+    done = await perdure.run("runs", "submit", "desk", script(say(EVIL)), "--wait")
+    listed = await perdure.run("runs", "list", "--limit", "1")
+
+    assert HARMLESS in done.out
+    for output in (done.out, listed.out):
+        assert not any(mark in output for mark in ("\x1b", "\x07", "\u202e"))
+
+
+@pytest.mark.calm
+async def test_the_fleet_is_listed(client: Client, perdure: Commands) -> None:
+    workers, agents, tools = await asyncio.gather(
+        perdure.run("workers", "--json"), perdure.run("agents"), perdure.run("tools", "--json")
+    )
+
+    assert [worker["lease"] for worker in workers.document] == ["held"]
+    assert "desk" in [line.split("\t")[0] for line in agents.out.splitlines()[1:]]
+    assert {"refund", "pay_once"} <= {tool["name"] for tool in tools.document}
+    assert agents.err == ""
+
+
+@pytest.mark.calm
+async def test_a_run_is_steered_from_the_command_line(
+    client: Client, perdure: Commands, world: World
+) -> None:
+    gate = world.gate("llm:arrive")
+    run = await client.submit(use("doc_read", name="a"), say("Done."))
+    await gate.reached()
+    sent = await perdure.run("runs", "send", run["id"], "Hurry.", "--json")
+    assert sent.document["text"] == "Hurry."
+    gate.open()
+    await client.succeeded(run["id"])
+
+    forked = await perdure.run("runs", "fork", run["id"], "--turn", "1", "--json")
+    resumed = await perdure.run("runs", "resume", run["id"], "--limit", "turns=9")
+    cancelled = await perdure.run("runs", "cancel", run["id"])
+
+    assert forked.document["forked_from"] == run["id"]
+    assert (resumed.code, cancelled.code) == (1, 1)
+    await client.succeeded(forked.document["id"])
