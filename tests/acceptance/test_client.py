@@ -7,7 +7,8 @@ import pytest
 import pytest_asyncio
 
 from app.client import AsyncPerdure, Perdure, Uncertain
-from app.client.errors import AlreadyResolved, RunEnded
+from app.client.errors import AlreadyResolved, Invalid, RunEnded
+from app.client.models import Event
 from tests.support.client import Client
 from tests.support.deployment import Deployment
 from tests.support.lossy import lossy
@@ -112,3 +113,38 @@ async def test_waiting_goes_on_when_the_api_is_killed_and_started_again(
         gate.open()
 
         assert (await waiting).text == (await also).text == "Paid."
+
+
+async def test_events_come_once_and_in_order_over_a_kill_of_the_api(
+    client: Client, deployment: Deployment, perdure: AsyncPerdure, world: World
+) -> None:
+    gate = world.gate("pay:before")
+    run = await perdure.runs.submit("desk", PAY)
+    await gate.reached()
+    lost: list[Exception | None] = []
+    seen: list[Event] = []
+    half = asyncio.Event()
+
+    async def follow() -> None:
+        async for event in run.events(on_lost=lost.append):
+            seen.append(event)
+            if event.type == "call.started":
+                half.set()
+
+    following = asyncio.create_task(follow())
+    async with asyncio.timeout(in_time(20)):
+        await half.wait()
+    deployment.kill9_api()
+    await deployment.restart_api()
+    gate.open()
+    async with asyncio.timeout(in_time(60)):
+        await following
+
+    assert lost
+    stored = [event["seq"] for event in await client.events(run.id)]
+    assert [event.seq for event in seen] == stored == list(range(1, len(stored) + 1))
+    assert seen[-1].type == "run.succeeded"
+    assert [event.seq async for event in run.events(after=2)] == stored[2:]
+    assert [event async for event in run.events(after=stored[-1])] == []
+    with pytest.raises(Invalid):
+        await anext(aiter(run.events(after=stored[-1] + 1)))

@@ -1,12 +1,15 @@
 """The commands as scripts use them: real processes, their exit codes and their JSON."""
 
 import asyncio
+import json
+import signal
 
 import pytest
 
 from tests.support.client import Client
 from tests.support.commands import Commands
 from tests.support.deployment import Deployment
+from tests.support.polling import in_time
 from tests.support.processes import free_port
 from tests.support.scripts import refuse, say, script, use
 from tests.support.world import World
@@ -141,3 +144,56 @@ async def test_a_run_is_steered_from_the_command_line(
     assert forked.document["forked_from"] == run["id"]
     assert (resumed.code, cancelled.code) == (1, 1)
     await client.succeeded(forked.document["id"])
+
+
+async def test_watching_goes_on_over_a_restart_of_the_api(
+    client: Client, deployment: Deployment, perdure: Commands, world: World
+) -> None:
+    gate = world.gate("pay:before")
+    run = await client.submit(use("pay_idem", ref="w1"), say(EVIL))
+    await gate.reached()
+    for_people, for_programs = await asyncio.gather(
+        perdure.start("runs", "watch", run["id"]),
+        perdure.start("runs", "watch", run["id"], "--json"),
+    )
+    assert for_people.stdout is not None
+    assert for_programs.stdout is not None
+    async with asyncio.timeout(in_time(30)):
+        first = [await stream.readline() for stream in (for_people.stdout, for_programs.stdout)]
+    assert all(b"run.queued" in line for line in first)
+
+    deployment.kill9_api()
+    await deployment.restart_api()
+    gate.open()
+    async with asyncio.timeout(in_time(60)):
+        (told, aside), (lines, _) = await asyncio.gather(
+            for_people.communicate(), for_programs.communicate()
+        )
+
+    assert (for_people.returncode, for_programs.returncode) == (0, 0)
+    events = [json.loads(line) for line in (first[1] + lines).splitlines()]
+    assert events == await client.events(run["id"])
+    assert b"trying again" in aside
+    assert told.decode().count("call.succeeded") == 1
+    assert HARMLESS in told.decode()
+    assert "\x1b" not in told.decode()
+
+
+@pytest.mark.calm
+async def test_interrupting_the_watching_leaves_the_run_alone(
+    client: Client, perdure: Commands, world: World
+) -> None:
+    run = await client.submit(use("refund", ref="i1"), say("Refunded."))
+    watching = await perdure.start("runs", "watch", run["id"])
+    assert watching.stdout is not None
+    async with asyncio.timeout(in_time(30)):
+        while b"perdure waits allow" not in (line := await watching.stdout.readline()):
+            assert line
+    watching.send_signal(signal.SIGINT)
+    _, told = await watching.communicate()
+
+    assert watching.returncode == 130
+    assert b"the run goes on" in told
+    assert (await client.run(run["id"]))["status"] == "waiting"
+    assert (await perdure.run(*line.decode().split()[1:])).code == 0
+    await client.succeeded(run["id"])
