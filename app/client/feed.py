@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from app.client.errors import Unreachable
 from app.client.models import TERMINAL, Event
@@ -56,6 +57,9 @@ class Feed:
         self._on_lost = on_lost
         self._is_terminal: bool | None = None if after else False
         self._parser = Parser()
+        # The turn and attempt that speak, and how far they have been heard.
+        self._speech: tuple[int, int] | None = None
+        self._heard = 0
         self._calm_down()
         self.has_ended = False
         self.pause = 0.0
@@ -82,13 +86,26 @@ class Feed:
     def read(self, chunk: bytes) -> Iterator[Event]:
         self._calm_down()
         for frame in self._parser.feed(chunk):
-            event = Event.model_validate(json.loads(frame.data))
-            if event.seq is None:
-                yield event
-            elif event.seq > self._after:
+            told = json.loads(frame.data)
+            if "seq" not in told:
+                yield from self._hear(frame.event, told)
+                continue
+            event = Event.model_validate(told)
+            if event.seq is not None and event.seq > self._after:
                 self._after = event.seq
                 self._is_terminal = event.type in TERMINAL
                 yield event
+
+    def _hear(self, kind: str, told: dict[str, Any]) -> Iterator[Event]:
+        """What the model says now. A new connection tells again what it has said of this answer."""
+        answer, offset = (told["turn"], told["attempt"]), told["offset"]
+        if answer != self._speech:
+            self._speech, self._heard = answer, offset
+        text = told["text"][max(self._heard - offset, 0) :]
+        if text:
+            self._heard = offset + len(told["text"])
+            data = {**told, "offset": self._heard - len(text), "text": text}
+            yield Event(run=self._run, type=kind, data=data, raw=told)
 
     def close(self) -> Flow[None]:
         """The service has closed the stream: after the end of the run, or because it stops."""

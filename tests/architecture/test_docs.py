@@ -77,10 +77,11 @@ def test_every_setting_that_is_named_exists(document: Path) -> None:
 def test_every_command_that_is_named_exists(document: Path) -> None:
     made = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     known = {command.name for command in application.registered_commands}
+    known |= {group.name for group in application.registered_groups}
     for command in list_commands(document.read_text()):
         if target := re.search(r"(?:^|\s)make ([a-z-]+)", command):
             assert target[1] in made, command
-        if word := re.search(r"(?:^|[\s/])perdure ([a-z-]+)", command):
+        if word := re.search(r"(?:^|[\s/])perdure ([a-z][a-z-]*)", command):
             assert word[1] in known, command
 
 

@@ -35,9 +35,11 @@ def read_json(text: str, name: str) -> Any:  # noqa: ANN401 - any JSON
         raise typer.BadParameter(f"is not JSON: {error}", param_hint=name) from None
 
 
-def read_pairs(given: list[str] | None, name: str) -> dict[str, str]:
+def read_pairs(given: list[str] | None, name: str) -> dict[str, str] | None:
+    if not given:
+        return None
     pairs = {}
-    for each in given or ():
+    for each in given:
         key, equals, value = each.partition("=")
         if not key or not equals:
             raise typer.BadParameter(f"must be NAME=VALUE, not {each!r}", param_hint=name)
@@ -45,10 +47,13 @@ def read_pairs(given: list[str] | None, name: str) -> dict[str, str]:
     return pairs
 
 
-def read_limits(given: list[str] | None) -> dict[str, Any]:
+def read_limits(given: list[str] | None) -> dict[str, Any] | None:
     """Numbers are numbers, and money stays the decimal that it is; `none` lifts a limit."""
+    pairs = read_pairs(given, "--limit")
+    if pairs is None:
+        return None
     limits: dict[str, Any] = {}
-    for name, value in read_pairs(given, "--limit").items():
+    for name, value in pairs.items():
         if value == "none":
             limits[name] = None
         elif name == "cost_usd":

@@ -78,18 +78,15 @@ def submit(
             session=session,
             target=target,
             on_busy=on_busy.value,
-            limits=read_limits(limit) or None,
+            limits=read_limits(limit),
             priority=priority,
             queue_key=queue_key,
             deadline=read_moment(deadline, "--deadline"),
             callback=callback,
-            metadata=read_pairs(metadata, "--metadata") or None,
+            metadata=read_pairs(metadata, "--metadata"),
             idempotency_key=key,
         )
-        if wait:
-            _wait(run, timeout, as_json=as_json)
-        else:
-            _told(run, as_json=as_json)
+        _finish(run, timeout, wait=wait, as_json=as_json)
 
 
 @runs.command("list", epilog="Example: perdure runs list --status waiting")
@@ -168,7 +165,7 @@ def cancel(
 def resume(run: Id, limit: Limits = None, as_json: Json = False) -> None:
     """Go on with a dead letter, or after a limit or a model error."""
     with service(as_json=as_json) as client:
-        _told(client.runs.resume(run, read_limits(limit) or None), as_json=as_json)
+        _told(client.runs.resume(run, read_limits(limit)), as_json=as_json)
 
 
 @runs.command("fork", epilog="Example: perdure runs fork run_… --turn 2 --input 'Only half.'")
@@ -199,6 +196,13 @@ def send(
         screen.print_json(message.raw)
     else:
         screen.print_line(f"{message.id} is {message.state}.")
+
+
+def _finish(run: "Run", timeout: float | None, *, wait: bool, as_json: bool) -> None:
+    if wait:
+        _wait(run, timeout, as_json=as_json)
+    else:
+        _told(run, as_json=as_json)
 
 
 def _told(run: "Run", *, as_json: bool) -> None:

@@ -1,6 +1,7 @@
 """`perdure dev` as a user meets it: started, started twice, killed, stopped."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,10 +11,12 @@ from pathlib import Path
 
 import httpx
 import psutil
+import psycopg
 import pytest
 
 from app.cli.dev import free_port
 from app.cli.embedded import Cluster
+from app.client import Perdure
 
 ROOT = Path(__file__).parents[3]
 COMMAND = [sys.executable, "-P", "-m", "app.cli"]
@@ -90,6 +93,11 @@ def test_it_runs_as_processes_that_can_be_killed_and_stops_cleanly(dev: Dev, hom
     assert children.keys() == {"model", "provider", "api", "worker"}
     assert httpx.get(f"{ready}/health/ready", trust_env=False).status_code == 200
     assert f"{ready}/v1/runs" in dev.read_until("curl")
+    with Perdure(ready) as perdure:
+        assert [worker.pid for worker in perdure.workers.list()] == [children["worker"].pid]
+    (url,) = [shlex.split(line)[0] for line in dev.lines if "PERDURE_DATABASE_URL=" in line]
+    with psycopg.connect(url.partition("=")[2]) as connection:
+        assert connection.execute("select 1 from perdure.workers").fetchone() == (1,)
 
     children["worker"].kill()
     assert f"worker {children['worker'].pid} died of SIGKILL" in dev.read_until("started again")

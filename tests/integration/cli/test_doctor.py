@@ -1,3 +1,5 @@
+import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -5,7 +7,22 @@ import pytest
 
 from app.cli.doctor import locate, run
 from app.cli.embedded import Cluster
+from app.llm.scripted import Scripted
 from app.settings import Settings, load
+from tests.integration.http.rows import Rows
+from tests.support.processes import free_port
+from tests.support.world import World
+
+
+@pytest.fixture(autouse=True)
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """Takes any key, and knows nothing of models."""
+    world = World(Scripted())
+    world.start()
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", world.url)
+    yield world
+    world.stop()
 
 
 def point_at(url: str, **more: str) -> Settings:
@@ -27,6 +44,8 @@ def test_a_migrated_database_without_a_worker_is_well_but_idle(
     told = capsys.readouterr().out.splitlines()
     assert "✓ Agents: refund-desk" in told
     assert "✓ Every run keeps the invariants" in told
+    assert "✓ The clock here and the database's agree" in told
+    assert any(line.startswith("✓ The model's provider 127.0.0.1") for line in told)
     assert [line for line in told if line.startswith("✗")] == ["✗ No worker is alive: runs wait"]
 
 
@@ -73,3 +92,40 @@ def test_the_database_of_a_dev_in_this_directory_is_found(
         assert locate({}) == {}
     finally:
         cluster.destroy()
+
+
+@pytest.mark.parametrize("is_dev", [False, True])
+def test_a_model_without_credentials_is_told(
+    database_url: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    is_dev: bool,
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    run(point_at(database_url), is_dev=is_dev)
+
+    told = capsys.readouterr().out
+    assert ("✓ The model is scripted" in told) == is_dev
+    assert ("ANTHROPIC_API_KEY is not set.\n  Correct" in told) == (not is_dev)
+
+
+def test_a_provider_that_is_away_is_told(
+    database_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", f"http://127.0.0.1:{free_port()}")
+    run(point_at(database_url))
+    assert "It cannot be reached" in capsys.readouterr().out
+
+
+async def test_runs_whose_agent_no_worker_has_are_told(
+    database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with await Rows.connect(database_url) as rows:
+        for _ in range(2):
+            await rows.run(agent="lost", status="queued")
+        await rows.worker("w1", "refund-desk")
+        assert await asyncio.to_thread(run, point_at(database_url)) is False
+
+    told = capsys.readouterr().out
+    assert "✓ Workers alive: 1, for the agents refund-desk" in told
+    assert "✗ 2 unfinished runs of lost: no worker has that agent" in told

@@ -141,14 +141,32 @@ def test_deltas_are_asked_for_only_on_request() -> None:
     assert (plain.queries, deltas.queries) == ([""], ["deltas=1"])
 
 
-def test_what_is_not_stored_moves_no_cursor() -> None:
+def speak(offset: int, text: str, attempt: int = 1) -> bytes:
+    said = {"run": "run_1", "turn": 1, "attempt": attempt, "offset": offset, "text": text}
+    return f"event: model.delta\ndata: {json.dumps(said)}\n\n".encode()
+
+
+def test_the_words_of_the_model_are_heard_once_and_move_no_cursor() -> None:
+    answers = [
+        frame(1) + speak(0, "Hel") + speak(3, "lo"),
+        frame(2) + speak(0, "Hello wor") + speak(2, "llo") + speak(9, "ld") + speak(0, "Bye", 2),
+        frame(3) + frame(4),
+    ]
+    cursors = []
+
     def answer(request: httpx.Request) -> httpx.Response:
-        delta = {"run": "run_1", "type": "model.delta", "data": {"text": "He"}}
-        spoken = f"event: model.delta\ndata: {json.dumps(delta)}\n\n".encode()
-        return httpx.Response(200, headers=STREAM, content=frame(1) + spoken + LOG)
+        cursors.append(request.headers.get("last-event-id"))
+        return httpx.Response(200, headers=STREAM, content=answers.pop(0))
 
     with Perdure(transport=httpx.MockTransport(answer)) as client:
-        assert numbers(list(client.runs.events("run_1"))) == [1, None, 2, 3, 4]
+        told = list(client.runs.events("run_1", deltas=True))
+
+    assert cursors == [None, "1", "2"]
+    assert [event.seq or event.data["text"] for event in told] == [
+        *(1, "Hel", "lo", 2, " wor", "ld", "Bye"),
+        *(3, 4),
+    ]
+    assert {event.type for event in told if event.seq is None} == {"model.delta"}
 
 
 async def test_a_run_that_is_not_there_is_told() -> None:
