@@ -1,10 +1,10 @@
 """The client for asyncio: the same operations as in `app.client.sync`, awaited."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from functools import wraps
 from types import TracebackType
-from typing import Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 from pydantic import BaseModel, PrivateAttr
@@ -58,7 +58,7 @@ class Part:
             if (after := page.next) is None:
                 return
 
-    async def follow(self, opening: Opening) -> AsyncIterator[Event]:
+    async def follow(self, opening: Opening) -> AsyncGenerator[Event, None]:
         feed = opening(self._policy)
         while not feed.has_ended:
             try:
@@ -79,7 +79,7 @@ class Part:
 
 def _call(
     operation: Callable[P, Flow[T]],
-) -> Callable[Concatenate[Part, P], Awaitable[T]]:
+) -> Callable[Concatenate[Part, P], Coroutine[Any, Any, T]]:
     @wraps(operation)
     async def method(self: Part, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.carry_out(operation(*args, **kwargs))
@@ -89,7 +89,7 @@ def _call(
 
 def _run(
     operation: Callable[P, Flow[RunData]],
-) -> Callable[Concatenate[Part, P], Awaitable["AsyncRun"]]:
+) -> Callable[Concatenate[Part, P], Coroutine[Any, Any, "AsyncRun"]]:
     @wraps(operation)
     async def method(self: Part, /, *args: P.args, **kwargs: P.kwargs) -> "AsyncRun":
         return AsyncRun.of(await self.carry_out(operation(*args, **kwargs)), self)
@@ -117,9 +117,9 @@ def _list_runs(
 
 def _follow(
     operation: Callable[P, Opening],
-) -> Callable[Concatenate[Part, P], AsyncIterator[Event]]:
+) -> Callable[Concatenate[Part, P], AsyncGenerator[Event, None]]:
     @wraps(operation)
-    def method(self: Part, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[Event]:
+    def method(self: Part, /, *args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[Event, None]:
         return self.follow(operation(*args, **kwargs))
 
     return method

@@ -1,7 +1,7 @@
 """The client for ordinary code: the operations of this package, each carried out at once."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import wraps
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar
@@ -57,7 +57,7 @@ class Part:
             if (after := page.next) is None:
                 return
 
-    def follow(self, opening: Opening) -> Iterator[Event]:
+    def follow(self, opening: Opening) -> Generator[Event, None, None]:
         feed = opening(self._policy)
         while not feed.has_ended:
             try:
@@ -109,9 +109,11 @@ def _list_runs(
     return method
 
 
-def _follow(operation: Callable[P, Opening]) -> Callable[Concatenate[Part, P], Iterator[Event]]:
+def _follow(
+    operation: Callable[P, Opening],
+) -> Callable[Concatenate[Part, P], Generator[Event, None, None]]:
     @wraps(operation)
-    def method(self: Part, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[Event]:
+    def method(self: Part, /, *args: P.args, **kwargs: P.kwargs) -> Generator[Event, None, None]:
         return self.follow(operation(*args, **kwargs))
 
     return method
