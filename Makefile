@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev test test-all test-docker lint format types bench verify doctor clean
+.PHONY: help setup demo dev test test-all test-docker guarantees guarantees-page lint format types bench verify doctor clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(VENV)/.installed ## Install Perdure and its tools into .venv
 
@@ -27,6 +27,14 @@ test-all: setup ## Run the test suite with whole crash matrices
 test-docker: setup ## Run what needs a database on one in a container; needs Docker
 	@PERDURE_TEST_DATABASE=docker $(BIN)/pytest -n $(JOBS) --dist worksteal \
 	  tests/integration tests/acceptance tests/migration
+
+guarantees: setup ## Kill real processes in each window, and write down what was proved
+	@PERDURE_TEST_FULL=1 $(BIN)/pytest -n $(JOBS) --dist worksteal tests/acceptance tests/migration \
+	  --guarantees tests/guarantees/last_run.json
+	@$(BIN)/python -m tests.guarantees
+
+guarantees-page: setup ## Write docs/guarantees.md anew, without running anything
+	@$(BIN)/python -m tests.guarantees
 
 lint: setup ## Check format, style and layers
 	$(BIN)/ruff format --check

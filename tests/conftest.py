@@ -7,13 +7,20 @@ from collections.abc import Callable, Generator, Iterator
 
 import pytest
 
+from tests.guarantees import recorder
 from tests.support.database import Cluster, open_cluster
 from tests.support.deployment import Deployment
 
 DEPLOYMENTS = pytest.StashKey[list[Deployment]]()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    recorder.add_option(parser)
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # a worker of xdist sees only its own share
+        config.pluginmanager.register(recorder.Recorder(config), "guarantees")
     config.addinivalue_line("markers", "case(*ids): the acceptance cases that a test proves")
     config.addinivalue_line("markers", "calm: kills nothing and shares a service with its like")
     config.addinivalue_line(
@@ -26,8 +33,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
+def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
     with open_cluster() as cluster:
+        recorder.note_server(pytestconfig, cluster.version())
         yield cluster
 
 

@@ -53,6 +53,11 @@ class Cluster:
         self._run("create database {}", name)
         return self.url_of(name)
 
+    def version(self) -> str:
+        with psycopg.connect(self._admin_url) as connection:
+            (version,) = connection.execute("show server_version").fetchone() or ("unknown",)
+            return str(version).partition(" ")[0]
+
     def url_of(self, name: str) -> str:
         url: URL = make_url(self._admin_url).set(database=name)
         return url.render_as_string(hide_password=False)

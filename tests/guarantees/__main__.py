@@ -1,0 +1,3 @@
+from tests.guarantees.page import main
+
+main()
