@@ -1,6 +1,5 @@
 """The conversation as the model gets it: each `tool_use` paired with one result, in order."""
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -60,6 +59,12 @@ class ToldRun:
             messages.setdefault(message["turn"], []).append(said)
         turns = tuple(ToldTurn.read(turn) for turn in run["turns"] or ())
         return cls(run["input"], turns, messages, run["cancelled"])
+
+
+def _is_under_way(call: ToldCall) -> bool:
+    """Also while a person is asked what happened: the model has not been told that nobody knows."""
+    asked = call.state == "outcome_unknown" and call.result is None and not call.told_unknown
+    return asked or call.state in UNDER_WAY
 
 
 def told(call: ToldCall) -> tuple[str, bool]:
@@ -123,7 +128,7 @@ def conversation(runs: list[ToldRun], *, so_far: bool = False) -> list[Message]:
         for turn in run.turns:
             _say(messages, "user", _texts(run, turn.number))
             _say(messages, "assistant", _sayable(turn))
-            _say(messages, "user", _results(turn, UNDER_WAY if so_far else ()))
+            _say(messages, "user", _results(turn, so_far=so_far))
         _say(messages, "user", _texts(run, len(run.turns) + 1))
         if run.cancelled:
             _say(messages, "user", _blocks(CANCELLED))
@@ -176,10 +181,10 @@ def _is_blank(block: Block) -> bool:
     return block.get("type") == "text" and not str(block.get("text", "")).strip()
 
 
-def _results(turn: ToldTurn, untold: Collection[str]) -> list[Block]:
+def _results(turn: ToldTurn, *, so_far: bool) -> list[Block]:
     results = []
     for call in turn.calls:
-        if call.state in untold:
+        if so_far and _is_under_way(call):
             continue
         text, is_error = told(call)
         block: Block = {"type": "tool_result", "tool_use_id": call.provider_id, "content": text}

@@ -29,7 +29,7 @@ async def delegate(call: Call, intent: Intent, attempt: int) -> None:
         return
     agent = await bench().store(lambda c: agents.find(c, name))
     if agent is None:
-        known = await bench().store(agents.names)
+        known = await bench().store(agents.served)
         detail = f"There is no agent {name!r}. There are: {', '.join(known)}."
         await _refuse(call, intent, "unknown_agent", detail)
         return

@@ -11,7 +11,7 @@ class Json(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:  # noqa: ANN401 - as in the base class
-        return printed(content).encode()
+        return printed(content).encode() + b"\n"
 
 
 class ProblemDocument(Json):

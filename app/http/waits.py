@@ -8,9 +8,9 @@ from app.http.answers import Json
 from app.http.parts import Id, TheCaller, TheServices
 from app.http.routing import router
 from app.http.schemas import answers
-from app.http.schemas.queries import WaitsQuery, no_query
+from app.http.schemas.queries import CallsQuery, WaitsQuery, no_query
 from app.http.schemas.resolutions import OUTCOMES, RESOLUTIONS, one_of, resolution, settlement
-from app.services import calls, views_waits, waits
+from app.services import calls, views_parts, views_waits, waits
 
 routes = router("/v1", "waits")
 NO_QUERY = [Depends(no_query)]
@@ -50,6 +50,12 @@ async def resolve_wait(
     asked = await views_waits.get_wait(services, id)
     said, on_behalf_of = resolution(asked["kind"], body)
     return Json(await waits.resolve(services, id, said, caller, on_behalf_of))
+
+
+@routes.get("/calls", operation_id="listUnknownCalls", response_model=answers.Page[answers.Call])
+async def list_unknown_calls(services: TheServices, query: Annotated[CallsQuery, Query()]) -> Json:
+    listing = query.listing("unknown calls")
+    return Json(await views_parts.list_unknown_calls(services, listing))
 
 
 @routes.post(

@@ -14,7 +14,9 @@ async def list_agents(services: Services, listing: Listing) -> Json:
     async with services.database.connection() as connection:
         found = await views_fleet.agents(connection)
         live = await views_fleet.live_agents(connection)
-    return _page(listing, start, [_agent(agent, live) for agent in found], "name")
+    agents = [_agent(agent, live) for agent in found]
+    rest = [agent for agent in agents if start is None or agent["name"] > start[0]]
+    return listing.page(rest, dict, lambda agent: (agent["name"],))
 
 
 async def list_tools(services: Services, listing: Listing) -> Json:
@@ -34,17 +36,17 @@ async def list_tools(services: Services, listing: Listing) -> Json:
 
 
 async def list_workers(services: Services, listing: Listing) -> Json:
-    start = listing.start(name)
+    start = listing.start(number, name)
     async with services.database.connection() as connection:
         found = await views_fleet.workers(connection)
-    return _page(listing, start, [_worker(worker) for worker in found], "id")
+    workers = sorted(map(_worker, found), key=_by_life)
+    rest = [worker for worker in workers if start is None or _by_life(worker) > start]
+    return listing.page(rest, dict, _by_life)
 
 
-def _page(listing: Listing, start: Position | None, items: Sequence[Json], key: str) -> Json:
-    """A page of a list that is short enough to be read whole, by `key`."""
-    rest = [item for item in items if start is None or item[key] > start[0]]
-    rest.sort(key=lambda item: str(item[key]))
-    return listing.page(rest, dict, lambda item: (item[key],))
+def _by_life(worker: Json) -> Position:
+    """The living first."""
+    return (0 if worker["lease"] == "held" else 1, worker["id"])
 
 
 def _agent(agent: Row, live: Sequence[set[str]]) -> Json:

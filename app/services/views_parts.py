@@ -3,11 +3,12 @@
 from app.domain.ids import idempotency_key
 from app.errors import FieldError, Invalid, NotFound
 from app.services.context import Services
-from app.services.views_pages import Listing, number
+from app.services.views_pages import Listing, instant, name, number
 from app.services.views_runs import missing_run
 from app.services.views_shapes import Json, history, moment
-from app.store import views_parts, views_runs
+from app.store import views_calls, views_parts, views_runs
 from app.store.db import Connection, Row
+from app.store.views_pages import youngest
 
 
 async def list_turns(services: Services, run: str, listing: Listing) -> Json:
@@ -56,6 +57,16 @@ async def turns_over(services: Services, run: str) -> int:
     """How many turns the model has finished."""
     async with services.database.connection() as connection:
         return await views_parts.turns_over(connection, run)
+
+
+async def list_unknown_calls(services: Services, listing: Listing) -> Json:
+    """Of all runs, those whose outcome is unknown and that nobody has settled or skipped."""
+    start = listing.start(instant, name)
+    async with services.database.connection() as connection:
+        found = await youngest(
+            connection, views_calls.PAGES, listing.filters, start, listing.limit + 1
+        )
+    return listing.page(found, shape_call, lambda call: (call["created_at"], call["id"]))
 
 
 async def get_call(services: Services, call: str) -> Json:

@@ -40,9 +40,16 @@ def shape(wait: Row) -> Json:
         "evidence": wait["evidence"],
         "deadline": moment(wait["deadline"]),
         "resolution": wait["resolution"],
+        "rule": _rule(wait),
         "resolved_by": wait["resolved_by"],
         "on_behalf_of": wait["on_behalf_of"],
         "resolved_via": wait["resolved_via"],
         "resolved_at": moment(wait["resolved_at"]),
         "created_at": moment(wait["created_at"]),
     }
+
+
+def _rule(wait: Row) -> str | None:
+    """The standing rule that was made with the resolution, or that has answered."""
+    answered = (wait["resolution"] or {}).get("rule")
+    return answered if isinstance(answered, str) else wait["made_rule"]

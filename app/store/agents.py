@@ -34,6 +34,13 @@ async def find(connection: Connection, name: str) -> Row | None:
     )
 
 
-async def names(connection: Connection) -> list[str]:
-    found = await rows(connection, "select name from perdure.agents order by name")
+async def served(connection: Connection) -> list[str]:
+    """The names of those that a living worker has."""
+    found = await rows(
+        connection,
+        """select name from perdure.agents
+           where name in (select jsonb_array_elements_text(agents)
+                          from perdure.workers where dead_at is null)
+           order by name""",
+    )
     return [each["name"] for each in found]

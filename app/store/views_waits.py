@@ -7,7 +7,10 @@ from app.store.db import Connection, Row, row
 from app.store.views_pages import View
 
 VIEW: LiteralString = """
-select wait.*, call.tool
+select wait.*, call.tool,
+    case when wait.resolution -> 'rule' is not null then (
+        select rule.id from perdure.rules rule where rule.wait = wait.id
+    ) end as made_rule
 from perdure.waits wait left join perdure.calls call on call.id = wait.call
 """
 

@@ -189,6 +189,7 @@ class Wait(Answer):
     evidence: Json
     deadline: datetime | None
     resolution: Json
+    rule: str | None
     resolved_by: str | None
     on_behalf_of: str | None
     resolved_via: str | None

@@ -96,6 +96,15 @@ class WaitsQuery(ListQuery):
     state: State | None = None
 
 
+class CallsQuery(ListQuery):
+    """`state` must be given: other calls are listed by their run."""
+
+    state: Literal["outcome_unknown"]
+    run: Text | None = None
+    session: Text | None = None
+    tool: Text | None = None
+
+
 class RulesQuery(ListQuery):
     agent: Text | None = None
     session: Text | None = None

@@ -134,16 +134,22 @@ async def test_a_child_goes_before_what_is_new_under_the_key_of_its_parent(
     assert found == {"priority": 0, "queue_partition_key": "acme"}
 
 
-async def test_a_child_of_an_agent_that_nobody_knows_is_refused_with_those_there_are(
+async def test_a_child_of_an_agent_that_nobody_knows_is_refused_with_those_that_are_served(
     stage: Stage, bench: Bench
 ) -> None:
+    await agents.register(stage.connection, "retired", "v1", HOST.definition())
+    await stage.do(
+        """insert into perdure.workers
+               (id, lock, host, pid, boot_id, pid_namespace, process_started, version, agents)
+           values ('w', 7, 'h', 1, 'b', 'n', 's', '1', '["host"]')"""
+    )
     run, call = await ask(stage, bench, "delegate", agent="nobody", input="x")
 
     found = await stage.call(call)
     assert (found["state"], found["attempts"]) == ("failed", 0)
     assert found["result"]["error"] == "unknown_agent"
     assert "'nobody'" in found["result"]["detail"]
-    assert "host" in found["result"]["detail"]
+    assert "There are: host." in found["result"]["detail"]
     assert (await stage.told(run))[-1] == "call.failed"
 
 

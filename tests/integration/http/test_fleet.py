@@ -76,21 +76,24 @@ async def test_tools_are_listed_with_their_promises(http: httpx.AsyncClient, row
 async def test_workers_are_listed_with_lease_and_legs(http: httpx.AsyncClient, rows: Rows) -> None:
     held = await rows.worker("w-held", "desk", "other")
     await rows.worker("w-lost", "desk", alive=False)
-    await rows.worker("w-dead", dead_at="2999-01-01", death="exited", alive=False)
+    await rows.worker("a-dead", dead_at="2999-01-01", death="exited", alive=False)
     await rows.worker("w-old", dead_at="2020-01-01", death="exited", alive=False)
     run = await rows.run(status="running", owner=held, leg=3)
     await rows.run(status="succeeded", owner=held, finished_at="2020-01-01")
 
     shown = (await get(http, "/v1/workers"))["data"]
 
-    leases = {worker["id"]: worker["lease"] for worker in shown}
-    assert leases == {"w-held": "held", "w-lost": "lost", "w-dead": "lost"}
-    (worker,) = (worker for worker in shown if worker["id"] == held)
+    leases = [(worker["id"], worker["lease"]) for worker in shown]
+    assert leases == [("w-held", "held"), ("a-dead", "lost"), ("w-lost", "lost")]
+    worker = shown[0]
     assert worker["legs"] == [{"run": run, "leg": 3}]
     assert worker["agents"] == ["desk", "other"]
     assert {"host", "pid", "version", "started_at", "last_beat_at"} <= worker.keys()
     for each in shown:
         fleet.Worker.model_validate(each)
+    first = await get(http, "/v1/workers?limit=1")
+    rest = await get(http, f"/v1/workers?after={first['next']}")
+    assert first["data"] + rest["data"] == shown
 
 
 async def test_a_session_lists_its_runs_and_the_active_one(

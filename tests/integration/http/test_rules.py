@@ -33,6 +33,7 @@ async def test_a_rule_is_made_with_the_approval(http: httpx.AsyncClient, rows: R
     assert response.status_code == 200, response.text
     assert response.json()["resolution"] == ALLOW | {"rule": rule, "reason": "fine"}
     (made,) = await listed(http)
+    assert made["id"] == response.json()["rule"]
     answers.Rule.model_validate(made)
     assert datetime.fromisoformat(made.pop("created_at")).utcoffset() is not None
     assert made.pop("id").startswith("rule_")

@@ -44,7 +44,8 @@ async def test_a_conversation_is_told_as_the_model_gets_it(
     await rows.turn(run, content=asked, stop_reason="tool_use", finished_at=ENDED)
     ended: Values = {"arguments": {}, "replay": "at_most_once", "finished_at": ENDED}
     await rows.call(run, 1, 0, state="succeeded", result={"id": 7}, **ended)
-    await rows.call(run, 1, 1, state="outcome_unknown", provider_id="toolu_2", **ended)
+    told = {**ended, "told_unknown": True}
+    await rows.call(run, 1, 1, state="outcome_unknown", provider_id="toolu_2", **told)
     await rows.message(run, "Hurry.", turn=2)
     await rows.message(run, "Not yet on its way.")
 
@@ -88,6 +89,20 @@ async def test_a_call_under_way_has_no_result_yet(
         "update perdure.calls set state = 'failed', finished_at = now() where id = %s", call
     )
     assert await told() == ["toolu_0", "toolu_1"]
+
+
+async def test_an_unknown_outcome_is_told_once_nobody_is_asked_about_it_any_more(
+    http: httpx.AsyncClient, rows: Rows
+) -> None:
+    run = await rows.run(session="s", status="waiting", turns=1)
+    asked = [{"type": "tool_use", "id": "toolu_1", "name": "pay", "input": {}}]
+    await rows.turn(run, content=asked, stop_reason="tool_use", finished_at=ENDED)
+    call = await rows.call(run, state="outcome_unknown", arguments={}, replay="at_most_once")
+    assert (await transcript(http, "s"))[1:] == [{"role": "assistant", "content": asked}]
+
+    await rows.execute("update perdure.calls set told_unknown = true where id = %s", call)
+    (told,) = (await transcript(http, "s"))[2]["content"]
+    assert "unknown" in told["content"]
 
 
 async def test_what_waits_its_turn_is_not_yet_said(http: httpx.AsyncClient, rows: Rows) -> None:

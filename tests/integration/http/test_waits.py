@@ -1,4 +1,4 @@
-from typing import get_args
+from typing import Any, get_args
 
 import httpx
 
@@ -33,6 +33,7 @@ SHOWN = {
     "evidence": [1],
     "deadline": "2030-01-01T00:00:00.000000Z",
     "resolution": {"decision": "allow"},
+    "rule": None,
     "resolved_by": "local",
     "on_behalf_of": "ann",
     "resolved_via": "http",
@@ -106,6 +107,29 @@ async def test_an_unknown_wait_or_call_is_not_found(http: httpx.AsyncClient) -> 
     assert (await http.post("/v1/waits/wait_none/resolve", json=decision)).status_code == 404
     body = {"outcome": "did_not_happen"}
     assert (await http.post("/v1/calls/call_none/settle", json=body)).status_code == 404
+
+
+async def test_unknown_outcomes_that_nobody_has_settled_are_listed(
+    http: httpx.AsyncClient, rows: Rows
+) -> None:
+    begun: dict[str, Any] = {"state": "outcome_unknown", "arguments": {}, "replay": "at_most_once"}
+    run, other = await rows.run(), await rows.run()
+    first = await rows.call(run, **begun, created_at="2030-01-01")
+    second = await rows.call(other, **begun, tool="wire", created_at="2030-01-02")
+    await rows.call(other, index=1, **begun, skipped=True)
+    await rows.call(other, index=2, **begun | {"state": "started"})
+
+    async def ids(filters: str) -> list[str]:
+        found = (await get(http, f"/v1/calls?state=outcome_unknown&{filters}"))["data"]
+        return [answers.Call.model_validate(call).id for call in found]
+
+    assert await ids("") == [second, first]
+    assert await ids(f"run={run}") == [first]
+    assert await ids("tool=wire") == [second]
+    assert await ids(f"session=ses_{run}") == [first]
+    for query in ("", "?state=started"):
+        refused = (await http.get(f"/v1/calls{query}")).json()
+        assert refused["errors"][0]["field"] == "state"
 
 
 async def test_a_resolution_of_another_kind_is_refused(http: httpx.AsyncClient, rows: Rows) -> None:
