@@ -14,6 +14,7 @@ from (
 """
 
 CONDITIONS: Mapping[str, LiteralString] = {
+    "state": "call.state = %(state)s",
     "run": "call.run = %(run)s",
     "session": "call.session = %(session)s",
     "tool": "call.tool = %(tool)s",

@@ -1,6 +1,8 @@
 """What the documents say is so: links, code, settings, commands and the names of tests."""
 
+import json
 import re
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import pytest
 
 from app.cli import application
 from app.settings import IGNORED_PREFIX, PREFIX, Settings
+from tests.support.pages import PAGES, Block, all_blocks, blocks_of
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -18,7 +21,21 @@ FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-TEST = re.compile(r"`(test_\w+)(?:\[([\w-]+)\])?`")
+
+# Written elsewhere; linked already.
+TO_COME = {"streams.md", "console.md", "client.md", "cli.md", "submit-from-sql.md"}
+# Blocks of the manual that no test runs, and why. All others are run, or checked by what they are.
+NOT_RUN = {
+    ("quickstart.md", "it installs Perdure"),
+    ("quickstart.md", "it starts what the other blocks talk to"),
+    ("tools.md", "tests/acceptance/test_verify.py runs it"),
+    ("verify.md", "tests/acceptance/test_verify.py runs it"),
+    ("performance.md", "it takes most of an hour"),
+    ("operations.md", "nginx is not part of the suite"),
+}
+# Which are checked without a note: sh and sql by tests/acceptance/test_pages.py.
+CHECKED = {"sh", "sql", "python", "json"}
+NOTES = {"answer", "request", "shape", "file", "run", "refused", "not run"}
 
 each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 
@@ -45,6 +62,8 @@ def list_broken_links(document: Path) -> list[str]:
         if "://" in path:
             continue
         target = (document.parent / path).resolve() if path else document
+        if target.name in TO_COME and not target.exists():
+            continue
         if not target.exists() or (anchor and anchor not in list_anchors(target)):
             broken.append(link)
     return broken
@@ -91,6 +110,33 @@ def test_python_code_compiles(document: Path) -> None:
         compile(code, str(document), "exec")
 
 
+def test_no_block_is_left_out_without_a_reason() -> None:
+    left_out = {(block.page, block.said("not run")) for block in all_blocks()}
+    assert {each for each in left_out if each[1] is not None} == NOT_RUN
+    for block in all_blocks():
+        assert block.language in CHECKED or block.said("not run"), f"{block}: {block.language}"
+        assert block.note.partition(":")[0] in NOTES | {""}, f"{block}: {block.note}"
+
+
+def test_every_fence_is_read_as_a_block() -> None:
+    for page in PAGES:
+        assert page.read_text().count("\n```") == 2 * len(blocks_of(page)), page.name
+
+
+@pytest.mark.parametrize("block", [b for b in all_blocks() if b.language == "json"], ids=str)
+def test_json_is_json(block: Block) -> None:
+    json.loads(block.code)
+
+
+@pytest.mark.parametrize("block", [b for b in all_blocks() if b.language == "python"], ids=str)
+def test_python_code_runs(block: Block, tmp_path: Path) -> None:
+    if block.note == "run" or block.said("not run") is not None:
+        return
+    module = tmp_path / "page.py"
+    module.write_text(block.code)
+    runpy.run_path(str(module))
+
+
 def test_the_agent_of_the_readme_is_one(tmp_path: Path) -> None:
     from app.tools.registry import load
 
@@ -103,17 +149,6 @@ def test_the_agent_of_the_readme_is_one(tmp_path: Path) -> None:
 
 def test_the_readme_is_short() -> None:
     assert 450 <= len(README.read_text().split()) <= 900
-
-
-def test_every_test_that_proves_a_guarantee_exists() -> None:
-    places = (ROOT / "tests" / "acceptance", ROOT / "tests" / "migration")
-    sources = [path.read_text() for place in places for path in place.glob("test_*.py")]
-    named = TEST.findall((ROOT / "docs" / "guarantees.md").read_text())
-    assert len(named) > 30
-    for name, parameter in named:
-        source = next((text for text in sources if f"def {name}(" in text), None)
-        assert source is not None, name
-        assert f'"{parameter}"' in source or not parameter, f"{name}[{parameter}]"
 
 
 def test_decisions_are_numbered_and_of_one_form() -> None:

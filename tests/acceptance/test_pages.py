@@ -1,0 +1,152 @@
+"""The manual's commands, page by page, against a service that `perdure dev` has started."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+
+from tests.support.audit import breaches
+from tests.support.database import Cluster
+from tests.support.environment import ROOT, WEBHOOK_SECRET, inherited
+from tests.support.pages import Block, Reader, all_blocks, blocks_of
+from tests.support.polling import eventually
+from tests.support.processes import free_port
+
+RUN = {"sh", "sql"}
+START_SECONDS = 60
+
+
+def is_run(block: Block) -> bool:
+    if block.said("not run") is not None:
+        return False
+    return block.language in RUN or block.note == "run"
+
+
+PAGES = sorted({block.page for block in all_blocks() if is_run(block)})
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the reader is: the files of all pages, and `perdure` as it is called there."""
+    place = tmp_path_factory.mktemp("reader")
+    command = place / "bin" / "perdure"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m app.cli "$@"\n')
+    command.chmod(0o755)
+    for block in all_blocks():
+        if (name := block.said("file")) is not None:
+            (place / name).write_text(block.code)
+    return place
+
+
+@pytest.fixture(scope="module")
+def ports() -> dict[str, int]:
+    return {"api": free_port(), "provider": free_port()}
+
+
+@pytest.fixture(scope="module")
+def url(cluster: Cluster) -> Iterator[str]:
+    found = cluster.clone()
+    yield found
+    cluster.drop(found)
+
+
+@pytest.fixture(scope="module")
+def env(directory: Path, ports: dict[str, int], url: str) -> dict[str, str]:
+    modules = [block.said("file") for block in all_blocks() if block.said("file")]
+    return inherited() | {
+        "PATH": f"{directory / 'bin'}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "PERDURE_DATABASE_URL": url,
+        "PERDURE_PORT": str(ports["api"]),
+        "PERDURE_AGENTS": ",".join(["app.agents", *filter(None, modules)]),
+        "PERDURE_WEBHOOK_SECRET": WEBHOOK_SECRET,
+        "PAYMENTS_URL": f"http://127.0.0.1:{ports['provider']}",
+    }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def service(directory: Path, env: dict[str, str], ports: dict[str, int]) -> Iterator[None]:
+    with started(directory, env, f":{ports['api']}/health/ready", "dev"):
+        yield
+
+
+@pytest.fixture
+def provider(directory: Path, env: dict[str, str], ports: dict[str, int]) -> Iterator[None]:
+    """A new ledger for each page."""
+    port = ports["provider"]
+    with started(directory, env, f":{port}/ledger", "simulate", "provider", str(port)):
+        yield
+
+
+@contextmanager
+def started(directory: Path, env: dict[str, str], ready: str, *command: str) -> Iterator[None]:
+    """Until the block ends, once its URL is answered."""
+    log = directory / f"{command[0]}.log"
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "app.cli", *command],
+            cwd=directory,
+            env=env,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    async def answers() -> bool:
+        assert process.poll() is None, log.read_text()
+        try:
+            async with httpx.AsyncClient(trust_env=False) as http:
+                return (await http.get(f"http://127.0.0.1{ready}")).is_success
+        except httpx.TransportError:
+            return False
+
+    try:
+        asyncio.run(eventually(answers, f"{command[0]} is ready", START_SECONDS))
+        yield
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(START_SECONDS)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("provider")
+@pytest.mark.parametrize("page", PAGES)
+def test_what_a_page_says_is_so(
+    page: str, directory: Path, env: dict[str, str], ports: dict[str, int], url: str
+) -> None:
+    replaced = {":8000": f":{ports['api']}", ":8081": f":{ports['provider']}"}
+    reader = Reader(directory, env, replaced)
+    for block in blocks_of(ROOT / "docs" / page):
+        if block.note == "answer":
+            reader.compare(block)
+        elif not is_run(block):
+            continue
+        elif block.language == "sh":
+            reader.type(block)
+            expect_no_problem(block, reader)
+        elif block.language == "sql":
+            query(url, block)
+        else:
+            reader.run_python(block, [sys.executable])
+    assert asyncio.run(breaches(url)) == []
+
+
+def expect_no_problem(block: Block, reader: Reader) -> None:
+    """A page that shows a refusal says so."""
+    refused = [answer for answer in reader.answers if "/problems/" in str(answer.get("type"))]
+    assert block.note == "refused" or not refused, f"{block}: {refused}"
+    assert block.note != "refused" or refused, f"{block}: nothing was refused"
+
+
+def query(url: str, block: Block) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(block.code.encode())
