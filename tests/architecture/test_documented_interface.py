@@ -53,7 +53,7 @@ def document() -> dict[str, Any]:
     return build(parts, key=None).openapi()
 
 
-def problems(kind: type = errors.PerdureError) -> Iterable[str]:
+def problems(kind: type[errors.PerdureError] = errors.PerdureError) -> Iterable[str]:
     for below in kind.__subclasses__():
         if "code" in vars(below):
             yield below.code

@@ -105,7 +105,7 @@ def finish(config: pytest.Config, outcomes: dict[str, str]) -> int:
         recorder.pytest_runtest_logreport(report)  # type: ignore[arg-type]
     session = SimpleNamespace(shouldstop=False, shouldfail=False, exitstatus=0)
     recorder.pytest_sessionfinish(session, 0)  # type: ignore[arg-type]
-    return session.exitstatus
+    return int(session.exitstatus)
 
 
 def test_a_whole_run_fails_that_leaves_a_guarantee_unproved() -> None:
