@@ -21,6 +21,11 @@ from tests.support.polling import eventually
 from tests.support.processes import free_port
 
 RUN = {"sh", "sql"}
+# What a page takes for granted in the reader's own database.
+FOREIGN = """
+    create table public.orders (id integer primary key, state text not null);
+    do $$ begin create role shop; exception when duplicate_object then null; end $$;
+"""
 START_SECONDS = 60
 
 
@@ -55,6 +60,8 @@ def ports() -> dict[str, int]:
 @pytest.fixture(scope="module")
 def url(cluster: Cluster) -> Iterator[str]:
     found = cluster.clone()
+    with psycopg.connect(found) as connection:
+        connection.execute(FOREIGN)
     yield found
     cluster.drop(found)
 

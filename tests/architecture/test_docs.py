@@ -46,8 +46,9 @@ def list_blocks(document: Path, language: str) -> list[str]:
 
 def list_commands(text: str) -> Iterator[str]:
     """What a reader is told to type."""
-    for _, code in FENCED.findall(text):
-        yield from code.splitlines()
+    for language, code in FENCED.findall(text):
+        if language in ("", "sh"):
+            yield from code.splitlines()
     yield from SPAN.findall(FENCED.sub("", text))
 
 
