@@ -102,6 +102,23 @@ RULES: dict[str, LiteralString] = {
                    'run.succeeded', 'run.failed', 'run.cancelled', 'run.dead_letter'))
                - count(*) filter (where e.type = 'run.resumed' and (e.data ->> 'reopened')::boolean)
             <> (r.finished_at is not null)::integer""",
+    # As `announce` in migrations/functions/events.sql says.
+    "a callback hears of what it is to hear of": """
+        select e.run || '/' || e.seq || ' ' || e.type
+        from perdure.events e join perdure.runs r on r.id = e.run
+        where r.callback is not null
+          and not exists (select from perdure.deliveries d
+                          where d.run = e.run and d.seq = e.seq and d.type = e.type)
+          and case e.type
+            when 'wait.reminder' then true
+            when 'run.waiting' then exists (select from json_array_elements(e.data -> 'waits') w
+                                            where w ->> 'kind' not in ('timer', 'child'))
+            when 'run.resumed' then r.parent is null and (
+                select d.type not in ('run.queued', 'run.resumed') from perdure.deliveries d
+                where d.run = e.run and d.seq < e.seq and d.type <> 'wait.reminder'
+                order by d.seq desc limit 1)
+            else r.parent is null and e.type in ('run.queued', 'run.succeeded', 'run.failed',
+                                                 'run.cancelled', 'run.dead_letter') end""",
     "a run that has ended waits for nothing": """
         select w.id from perdure.waits w join perdure.runs r on r.id = w.run
         where w.state = 'open' and r.finished_at is not null""",

@@ -70,6 +70,43 @@ async def enqueue_a_leg_after_the_end(stage: Stage) -> str:
     return run
 
 
+async def call_back(stage: Stage) -> str:
+    """A run whose callback has heard of a question, of its answer and of the end."""
+    run, fence, call = await stage.calling(
+        "pay", session=new_session_id(), callback="https://hooks.example/run"
+    )
+    await stage.ask(run, fence, call)
+    assert await stage.park(run, fence) == "parked"
+    await stage.resolve(await stage.open_wait(call), ALLOW)
+    at = stage.place(run, await stage.take(run), call)
+    await stage.start(at)
+    await stage.finish(at)
+    assert await stage.end(run, at.fence, "succeeded") == "ended"
+    return run
+
+
+async def hide_a_question(stage: Stage) -> str:
+    return await _hide(stage, "run.waiting")
+
+
+async def hide_the_end(stage: Stage) -> str:
+    return await _hide(stage, "run.succeeded")
+
+
+async def hide_that_it_goes_on(stage: Stage) -> str:
+    return await _hide(stage, "run.resumed")
+
+
+async def _hide(stage: Stage, news: str) -> str:
+    run = await call_back(stage)
+    await stage.do(
+        "delete from perdure.deliveries where run = %(run)s and type = %(news)s",
+        run=run,
+        news=news,
+    )
+    return run
+
+
 async def hide_the_intent(stage: Stage) -> str:
     run = await sound(stage)
     await stage.do(

@@ -39,6 +39,9 @@ BREACHES: list[tuple[str, Plant]] = [
     ("events are numbered without gaps", one.lose_the_last_event),
     ("each ending has one terminal event", one.end_twice),
     ("each ending has one terminal event", one.end_in_silence),
+    ("a callback hears of what it is to hear of", one.hide_a_question),
+    ("a callback hears of what it is to hear of", one.hide_that_it_goes_on),
+    ("a callback hears of what it is to hear of", one.hide_the_end),
     ("a run that has ended waits for nothing", one.wait_after_the_end),
     ("a run that has ended has no call under way", one.act_after_the_end),
     ("a session or target has one active run", one.work_at_once),
@@ -88,6 +91,7 @@ def test_no_rule_goes_untested() -> None:
 async def test_sound_runs_break_no_rule(alone: Stage) -> None:
     await one.sound(alone)
     await one.ended(alone)
+    await one.call_back(alone)
     await alone.submit(held=True, session=(await alone.run(await one.sound(alone)))["session"])
     await one.parked(alone)
     for replay, state in itertools.product(["read_only", "transactional"], ["succeeded", "failed"]):
