@@ -128,7 +128,7 @@ async def _serve(settings: Settings, registry: Registry, listener: socket.socket
         hub = Hub(database)
         registration = Registration(database, registry, allow_unsafe=settings.allow_unsafe_database)
         callbacks = Callbacks(bool(settings.webhook_keys), settings.webhook_allow_private)
-        services = Services(database, legs, Notifier(database), callbacks, settings.queue_limit)
+        services = Services(database, legs, Notifier(database), settings.queue_limit, callbacks)
         app = create_app(services, hub, registration, key)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(hub.run()), group.create_task(registration.run())]

@@ -24,9 +24,9 @@ class Services:
     database: Database
     legs: Legs
     notifier: Notifier
-    callbacks: Callbacks = Callbacks()
     # Runs that may be queued under one queue key.
-    queue_limit: int = 10_000
+    queue_limit: int
+    callbacks: Callbacks = Callbacks()
 
 
 def refuse_large(said: dict[str, Any]) -> None:

@@ -27,7 +27,7 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 @pytest_asyncio.fixture
 async def services(database: Database) -> AsyncIterator[Services]:
     legs = Legs(database.url)
-    yield Services(database, legs, Notifier(database))
+    yield Services(database, legs, Notifier(database), queue_limit=100)
     legs.close()
 
 

@@ -23,7 +23,7 @@ async def serving(
 ) -> AsyncIterator[httpx.AsyncClient]:
     nothing = cast(Any, None)
     async with Database(url, size=2, patience=0.5) as database:
-        services = Services(database, nothing, nothing)
+        services = Services(database, nothing, nothing, queue_limit=100)
         app = build(Parts(services, Hub(database), is_registered), key=None)
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:

@@ -78,7 +78,7 @@ async def crowd(database_url: str) -> AsyncIterator[Services]:
 async def serving(url: str, connections: int) -> AsyncIterator[Services]:
     async with Database(url, size=connections, patience=30, lock_seconds=60) as database:
         legs = Legs(url)
-        yield Services(database, legs, Notifier(database))
+        yield Services(database, legs, Notifier(database), queue_limit=100)
         legs.close()
 
 

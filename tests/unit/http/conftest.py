@@ -22,7 +22,7 @@ MakeClient = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
 def make_app(key: str | None = None) -> FastAPI:
     database = Database("postgresql://127.0.0.1:1/nowhere", size=1, patience=0.1)
     nothing = cast(Any, None)
-    services = Services(database, nothing, nothing)
+    services = Services(database, nothing, nothing, queue_limit=100)
     return build(Parts(services, Hub(database), lambda: True), key=key)
 
 
