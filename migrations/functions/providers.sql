@@ -19,8 +19,9 @@ create or replace function perdure.under_way(p_provider text) returns bigint lan
     ) + (select count(*) from perdure.line l where l.provider = p_provider and perdure.is_expected(l))
 $$;
 
--- Whether the run has to wait before it asks its provider; if so, the timer that it waits for is open.
-create or replace function perdure.keeps_waiting(p_run text, p_provider text, p_cap integer) returns boolean
+-- Puts the run in the line of its provider, unless it may ask at once. Answers whether it has to wait; if so, the timer
+-- that it waits for is open.
+create or replace function perdure.stand_in_line(p_run text, p_provider text, p_cap integer) returns boolean
 language plpgsql as $$
 declare
     p perdure.providers;

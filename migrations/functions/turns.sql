@@ -89,7 +89,7 @@ begin
         return reached;
     end if;
     begun := t.history #>> '{-1,ended_at}' is null and (t.history #>> '{-1,fence}')::bigint = p_fence;
-    if p_provider is not null and begun is not true and perdure.keeps_waiting(p_run, p_provider, p_cap) then
+    if p_provider is not null and begun is not true and perdure.stand_in_line(p_run, p_provider, p_cap) then
         return 'wait';
     end if;
     if t.run is null then
