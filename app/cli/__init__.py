@@ -5,7 +5,7 @@ import signal
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,7 @@ from app.cli.remote.waits import waits
 from app.errors import ConfigurationError, PerdureError
 
 if TYPE_CHECKING:
+    from app.cli.verify.trap import Fault
     from app.settings import Settings
 
 application = typer.Typer(
@@ -44,21 +45,21 @@ class Part(StrEnum):
     PROVIDER = "provider"
 
 
-class Fault(StrEnum):
-    """What `perdure verify` does at a window: to the worker, or only to its connection."""
+class Faults(StrEnum):
+    """Which faults `perdure verify` tries at a window."""
 
     KILL = "kill"
     CUT = "cut"
     BOTH = "both"
 
     @property
-    def parts(self) -> tuple[Literal["kill", "cut"], ...]:
+    def each(self) -> tuple["Fault", ...]:
         match self:
-            case Fault.KILL:
+            case Faults.KILL:
                 return ("kill",)
-            case Fault.CUT:
+            case Faults.CUT:
                 return ("cut",)
-            case Fault.BOTH:
+            case Faults.BOTH:
                 return ("kill", "cut")
 
 
@@ -136,7 +137,7 @@ def run_doctor() -> None:
 def run_verify(
     agent: str,
     script: Annotated[Path, typer.Option(help="What is submitted and answered; JSON.")],
-    fault: Annotated[Fault, typer.Option(help="What happens at each window.")] = Fault.KILL,
+    fault: Annotated[Faults, typer.Option(help="What happens at each window.")] = Faults.KILL,
     stride: Annotated[int, typer.Option(min=1, help="Only each n-th trial.")] = 1,
     jobs: Annotated[int, typer.Option(min=1, help="Trials side by side.")] = 1,
     only: Annotated[
@@ -153,7 +154,7 @@ def run_verify(
     from app.cli.verify.campaign import Choice
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    choice = Choice(fault.parts, stride, only)
+    choice = Choice(fault.each, stride, only)
     options = Options(agent, script, choice, jobs, json, postgres, patience)
     try:
         report = run(options, os.environ)

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from app.cli.verify.database import Template
 from app.cli.verify.judge import PERDURE, Breach, Judge
-from app.cli.verify.report import Report, Row
+from app.cli.verify.report import Report, Row, show_broken, warn
 from app.cli.verify.seen import Plan, Seen
 from app.cli.verify.trap import Fault, Side, Target, Window
 from app.cli.verify.trial import Trial
@@ -57,7 +57,9 @@ class Campaign:
         """What has been found stands in `report`, also when it is interrupted."""
         baseline = await self._try(None, 0)
         judge = Judge(self._agent, self._plan.scenario, baseline)
-        self.report.add(0, self._row(judge, baseline), baseline.not_tried)
+        self.report.add(0, self._row(judge, baseline), baseline)
+        # Before it is asked some fifty times more.
+        warn(baseline.in_earnest, Console(stderr=True))
         if not baseline.ended:
             return
         targets = list(self._choice.pick(baseline.windows))
@@ -67,7 +69,7 @@ class Campaign:
                 async with self._free:
                     seen = await self._insist(target, number)
                 row = self._row(judge, seen)
-                self.report.add(number, row, seen.not_tried)
+                self.report.add(number, row, seen)
                 tick.update(row)
 
             await asyncio.gather(*(one(*each) for each in enumerate(targets, 1)))
@@ -120,6 +122,9 @@ class Bar:
         self._bar.stop()
 
     def update(self, row: Row) -> None:
-        self._broken += row.verdict == "BROKEN"
+        """What is BROKEN is told at once; there may be an hour of trials to come."""
+        if row.verdict == "BROKEN":
+            self._broken += 1
+            show_broken(row, self._bar.console)
         told = f"Trials ({self._broken} BROKEN)" if self._broken else "Trials"
         self._bar.update(self._task, advance=1, description=told)

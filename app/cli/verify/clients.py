@@ -7,11 +7,10 @@ from typing import Any, Self
 import httpx
 
 from app.cli.verify.database import Trialed
-from app.cli.verify.scenario import Scenario
+from app.cli.verify.scenario import Json, Scenario
 from app.domain.canonical import digest
 from app.errors import ConfigurationError
 
-Json = dict[str, Any]
 PAUSE_SECONDS = 0.1
 OPEN = "/v1/waits?state=open&limit=200"
 ASKED = ("approval", "outcome", "input", "external")

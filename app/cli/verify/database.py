@@ -15,9 +15,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 
 from app.cli.verify.nursery import Nursery
+from app.cli.verify.scenario import Json
 from app.errors import ConfigurationError
-
-Json = dict[str, Any]
 
 _WRITERS = """
     select n.nspname || '.' || p.proname from pg_proc p

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.cli.verify.recorder import Request
-from app.cli.verify.scenario import Scenario
+from app.cli.verify.scenario import Json, Scenario
 from app.cli.verify.seen import ENDED, Seen
 from app.cli.verify.statements import Place
 from app.tools.agent import Agent
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.verify.judge import Breach
+from app.cli.verify.seen import Seen
 from app.cli.verify.trap import Target
 
 COLOURS = {"OK": "green", "BROKEN": "bold red", "UNDECIDED": "yellow"}
@@ -52,18 +53,21 @@ class Row:
 
 @dataclass
 class Report:
-    """`not_tried`: a tool, and whom it spoke to past both proxies."""
+    """`not_tried`: a tool, and whom it spoke to past both proxies. `in_earnest`: a tool, and a host
+    that it asked although the script does not name it."""
 
     agent: str
     rows: list[Row]
     not_tried: set[tuple[str, str]] = field(default_factory=set)
+    in_earnest: set[tuple[str, str]] = field(default_factory=set)
     _numbered: dict[int, Row] = field(default_factory=dict)
 
-    def add(self, number: int, row: Row, not_tried: Iterable[tuple[str, str]]) -> None:
+    def add(self, number: int, row: Row, seen: Seen) -> None:
         """`number`: its place in the table."""
         self._numbered[number] = row
         self.rows = [self._numbered[each] for each in sorted(self._numbered)]
-        self.not_tried |= set(not_tried)
+        self.not_tried |= seen.not_tried
+        self.in_earnest |= seen.in_earnest
 
     @property
     def is_sound(self) -> bool:
@@ -88,6 +92,9 @@ class Report:
                 "not_tried": [
                     {"tool": tool, "address": address} for tool, address in sorted(self.not_tried)
                 ],
+                "in_earnest": [
+                    {"tool": tool, "host": host} for tool, host in sorted(self.in_earnest)
+                ],
             },
             indent=2,
         )
@@ -100,19 +107,28 @@ def show(report: Report) -> None:
         if state != "succeeded":
             console.print(Text(f"NOTE  {call} ends {state} without any crash", "yellow"))
     for row in report.broken:
-        console.print(Text(f"BROKEN  {row.window}, {row.column or 'no fault'}", "bold red"))
-        for breach in row.breaches:
-            whom = f"{breach.tool} {breach.source}".strip()
-            console.print(
-                Text(f"  {breach.invariant}\n    blamed: {whom}\n    seen: {breach.seen}")
-            )
-        console.print(Text(f"  log: {row.log}"))
+        show_broken(row, console)
     for row in report.rows:
         if row.verdict == "UNDECIDED":
             console.print(Text(f"UNDECIDED  {row.window}, {row.column}: {row.breaches[0].seen}"))
     for tool, address in sorted(report.not_tried):
         console.print(Text(f"NOT TRIED  {tool} spoke to {address}, past the proxies", "yellow"))
+    warn(report.in_earnest, console)
     console.print(_sum(report))
+
+
+def show_broken(row: Row, console: Console) -> None:
+    console.print(Text(f"BROKEN  {row.window}, {row.column or 'no fault'}", "bold red"))
+    for breach in row.breaches:
+        whom = f"{breach.tool} {breach.source}".strip()
+        console.print(Text(f"  {breach.invariant}\n    blamed: {whom}\n    seen: {breach.seen}"))
+    console.print(Text(f"  log: {row.log}"))
+
+
+def warn(in_earnest: Iterable[tuple[str, str]], console: Console) -> None:
+    for tool, host in sorted(in_earnest):
+        text = f"WARNING  {tool} asks {host} in earnest, in each trial; name it under `services`"
+        console.print(Text(text, "bold yellow"))
 
 
 def _sum(report: Report) -> Text:

@@ -3,16 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from app.cli.verify.model import Asked
 from app.cli.verify.nursery import Nursery
 from app.cli.verify.recorder import Request
-from app.cli.verify.scenario import Scenario
+from app.cli.verify.scenario import Json, Scenario
 from app.cli.verify.statements import Runs
 from app.cli.verify.trap import Target, Window
-
-Json = dict[str, Any]
 
 ENDED = ("succeeded", "failed", "cancelled", "dead_letter")
 
@@ -55,5 +52,6 @@ class Seen:
     late_answer: str | None = None
     broken_answers: list[str] = field(default_factory=list)
     not_tried: set[tuple[str, str]] = field(default_factory=set)
+    in_earnest: set[tuple[str, str]] = field(default_factory=set)
     names: Runs = field(default_factory=Runs)
     log: Path | None = None

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from urllib.parse import urlsplit
 
 import httpx
 import psycopg
@@ -14,16 +14,14 @@ from app.cli.verify.database import Trialed
 from app.cli.verify.evidence import Evidence
 from app.cli.verify.model import Model, Served
 from app.cli.verify.processes import Processes
-from app.cli.verify.recorder import Recorder
-from app.cli.verify.scenario import load_app
+from app.cli.verify.recorder import Recorder, Request
+from app.cli.verify.scenario import Json, load_app
 from app.cli.verify.seen import ENDED, Plan, Seen
 from app.cli.verify.statements import Reader
 from app.cli.verify.testimony import Testimony
 from app.cli.verify.trap import Target, Trap, Victim
 from app.cli.verify.wire import WireProxy
 from app.store.audit import audit
-
-Json = dict[str, Any]
 
 TICK_SECONDS = 0.03
 LAST_SECONDS = 0.5
@@ -175,6 +173,7 @@ class Trial:
         seen.paid_again = self._paid_again()
         seen.ledgers = await self._read_ledgers(urls)
         seen.not_tried = self._not_tried(wire, recorder, model)
+        seen.in_earnest = in_earnest(seen.requests, urls.values())
         if wire.held is not None and seen.ended:
             before = self._database.everything()
             seen.late_answer = await asyncio.to_thread(wire.held.deliver)
@@ -226,3 +225,13 @@ class Trial:
             for each in self._testimony.connections
             if each.caller is not None and each.address not in known
         }
+
+
+def in_earnest(requests: Iterable[Request], services: Iterable[str]) -> set[tuple[str, str]]:
+    """Tools that asked a host which the script names nowhere, and the host."""
+    named = {urlsplit(url).netloc for url in services}
+    return {
+        (each.caller.tool if each.caller else "somebody", host)
+        for each in requests
+        if (host := urlsplit(each.url).netloc) not in named
+    }

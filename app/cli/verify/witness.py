@@ -24,7 +24,7 @@ _doing: ContextVar[dict[str, Any] | None] = ContextVar("doing", default=None)
 def install(path: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     for hook in HOOKS:
-        _put(Tool, hook, _around(hook, getattr(Tool, hook)))
+        _replace(Tool, hook, _around(hook, getattr(Tool, hook)))
     bind = Tool.bind
 
     def bind_watched(tool: Tool, ctx: ToolContext, arguments: Any) -> Callable[[], object]:  # noqa: ANN401
@@ -40,7 +40,7 @@ def install(path: str) -> None:
 
         return watched
 
-    _put(Tool, "bind", bind_watched)
+    _replace(Tool, "bind", bind_watched)
 
     def note(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "socket.connect":
@@ -51,7 +51,7 @@ def install(path: str) -> None:
     sys.addaudithook(note)
 
 
-def _put(kind: type, name: str, method: Any) -> None:  # noqa: ANN401
+def _replace(kind: type, name: str, method: Any) -> None:  # noqa: ANN401
     setattr(kind, name, method)
 
 
