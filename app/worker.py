@@ -60,7 +60,7 @@ def serve(settings: Settings, *, isolated: bool = False) -> None:
     url = named(url, worker)
     bench = _bench(settings, worker, url, registry)
     lease = _lease(bench, settings, url, isolated=isolated)
-    isolation = None if isolated else Isolation()
+    isolation = None if isolated else Isolation(worker)
     retention = settings.retention_days * 86400
     duties = Duties(bench, lease, url, lambda: _abandon(bench), isolation, retention)
     with installed(bench), nullcontext() if isolated else _webhooks(settings, url):

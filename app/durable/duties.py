@@ -132,7 +132,7 @@ class Duties:
             (MEND, janitor.mend),
             (SWEEP, lambda: sweep(database, self.bench.legs)),
             (SWEEP, lambda: let_in(database)),
-            (ISOLATE, lambda: isolation.look(database, leads=janitor.leads)),
+            (ISOLATE, lambda: isolation.look(database)),
             (FORGET, retention.look),
         ]
 

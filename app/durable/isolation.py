@@ -29,7 +29,8 @@ LONGEST_PAUSE = 30.0
 class Isolation:
     """A child process of this worker, there as long as it is needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, worker: str) -> None:
+        self._worker = worker
         self._process: subprocess.Popen[bytes] | None = None
         # Starting it and telling it to leave must not pass each other by.
         self._turn = threading.Lock()
@@ -39,12 +40,12 @@ class Isolation:
         # Its end in this process is closed by whatever ends this process, and that ends the child.
         self._lifeline, self._hold = os.pipe()
 
-    async def look(self, database: Database, *, leads: bool) -> None:
-        """Starts it when a leg waits for it, if this worker `leads` all. It ends by itself."""
-        if not leads or not self._may_start():
+    async def look(self, database: Database) -> None:
+        """Starts it when a leg waits for it. It ends by itself."""
+        if not self._may_start():
             return
         async with database.connection() as connection:
-            if not await workers.are_suspects_queued(connection):
+            if not await workers.has_to_isolate(connection, self._worker):
                 return
         await asyncio.to_thread(self._start)
 

@@ -35,11 +35,6 @@ class Janitor:
         self.connections = 1
         self.breaches: dict[tuple[str, int], float] = {}
 
-    @property
-    def leads(self) -> bool:
-        """Whether this worker was elected, as far as it knows."""
-        return self.elected_on is not None and self.elected_on is self.lease.connection
-
     async def look(self) -> None:
         """One round. An error ends it; the next one begins afresh."""
         if not await self._is_elected():

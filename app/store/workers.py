@@ -147,12 +147,22 @@ async def pending_legs(connection: Connection, worker: str) -> dict[str, str]:
     return {each["workflow"]: each["queue"] for each in found}
 
 
-async def are_suspects_queued(connection: Connection) -> bool:
-    """Whether a leg waits for an isolated process."""
+async def has_to_isolate(connection: Connection, worker: str) -> bool:
+    """Whether a leg waits for an isolated process of this worker: the first that has its agent.
+
+    Where nobody has it, the first of all: to end a run, an agent may not be needed.
+    """
     found = await row(
         connection,
-        """select from dbos.workflow_status
-           where queue_name = 'suspects' and status = 'ENQUEUED' limit 1""",
+        """select from dbos.workflow_status s
+           join perdure.runs r on r.id = split_part(s.workflow_uuid, ':', 1)
+           where s.queue_name = 'suspects' and s.status = 'ENQUEUED' and %(worker)s = (
+               select w.id from perdure.workers w
+               where w.dead_at is null and not w.isolated and not w.leaving
+                 and w.lock in (select perdure.leases())
+               order by w.agents ? r.agent desc, w.started_at, w.id limit 1)
+           limit 1""",
+        worker=worker,
     )
     return found is not None
 

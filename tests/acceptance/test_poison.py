@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from app import Agent
 from tests.support.client import Client
 from tests.support.deployment import Deployment
 from tests.support.polling import eventually
@@ -19,6 +20,9 @@ LINUX = sys.platform == "linux"
 NEIGHBOURS = 12
 # Two losses take a run out of the workers, two more there to its end.
 IN_WORKERS, ALONE = 2, 2
+
+
+elsewhere = Agent(name="elsewhere", model="claude-sonnet-5", instructions="Wait.", tools=[])
 
 
 @asynccontextmanager
@@ -112,3 +116,15 @@ async def test_a_run_that_survives_by_itself_goes_on_among_the_others(
         assert goes_first(alone)
     deployment.kill9()
     await eventually(lambda: is_gone(alone), "the child went with its worker")
+
+
+async def test_a_run_whose_agent_the_first_worker_lacks_is_isolated_by_another(
+    client: Client, deployment: Deployment
+) -> None:
+    """The first one is the janitor, too."""
+    await deployment.crash(PERDURE_AGENTS=__name__)
+    await deployment.start_worker()
+    async with replaced(deployment):
+        run = await client.submit(use("deadly", deaths=IN_WORKERS + 1), say("alive after all"))
+        await client.succeeded(run["id"], within=90)
+        assert dead(deployment) == IN_WORKERS + 1  # one of them was killed here

@@ -3,6 +3,7 @@
 import pytest
 
 from app.store import calls, workers
+from tests.integration.store.breaches import hold_lease
 from tests.integration.store.family import paid, register, undo_of
 from tests.integration.store.stage import Stage
 
@@ -103,3 +104,32 @@ async def test_a_loss_while_something_is_undone_counts_though_a_model_call_was_c
     await lose(alone, run, "one")
 
     assert (await alone.run(run))["losses"] == 1
+
+
+@pytest.mark.parametrize(
+    ("have_it", "chosen"), [("", "one"), ("one two", "one"), ("two three", "two"), ("three", "one")]
+)
+async def test_a_suspect_goes_to_the_first_worker_that_has_its_agent(
+    alone: Stage, have_it: str, chosen: str
+) -> None:
+    """The third one is leaving, and a fourth has lost its lease."""
+    run = await alone.submit()
+    await alone.journal(run, "ENQUEUED", queue="suspects")
+    for worker in ("one", "two", "three", "four"):
+        await alone.worker(worker)
+        await alone.do(
+            """update perdure.workers set agents = %(agents)s::jsonb,
+                   started_at = now() + make_interval(secs => lock) where id = %(worker)s""",
+            agents='["desk"]' if worker in f"{have_it} four" else "[]",
+            worker=worker,
+        )
+        if worker != "four":
+            await hold_lease(alone, worker)
+    await workers.leave(alone.connection, "three")
+
+    asked = [
+        worker
+        for worker in ("one", "two", "three", "four")
+        if await workers.has_to_isolate(alone.connection, worker)
+    ]
+    assert asked == [chosen]
