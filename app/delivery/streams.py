@@ -158,10 +158,9 @@ class Streams:
             return
         for place, found in (await further(connection, hungry.keys())).items():
             page = Page(found)
-            if page.is_last or page.events:
-                for stream in hungry[place]:
-                    stream.give(page)
-                self._forget_draft(place[0], page)
+            for stream in hungry[place]:
+                stream.give(page)
+            self._forget_draft(place[0], page)
 
     def hear(self, delta: Delta) -> None:
         """Of runs that nobody here watches nothing is kept."""

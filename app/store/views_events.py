@@ -14,12 +14,13 @@ LARGEST_BYTES = 256 * 1024
 
 Place = tuple[str, int]
 
-# The log is looked into only where the run's own row says that there is more in it.
+# The log is looked into only where the run's own row says that there is more in it; of runs that
+# stand still nothing is said. One that is gone has no number.
 NEXT: LiteralString = """
-select w.run, w.after, r.seq as last, r.finished_at is not null as has_ended,
+select w.run, w.after, r.seq as last, r.id is null or r.finished_at is not null as has_ended,
     e.seq, e.type, e.data, e.at
 from unnest(%(runs)s::text[], %(afters)s::bigint[]) as w (run, after)
-join perdure.runs r on r.id = w.run
+left join perdure.runs r on r.id = w.run
 left join lateral (
     select * from (
         select n.*, sum(n.size) over (order by n.seq) - n.size as before
@@ -30,6 +31,7 @@ left join lateral (
         ) n
     ) sized where before < %(bytes)s
 ) e on true
+where r.id is null or r.finished_at is not null or r.seq > w.after
 order by w.run, w.after, e.seq
 """
 
@@ -44,7 +46,7 @@ class Further:
 
 
 async def further(connection: Connection, places: Collection[Place]) -> dict[Place, Further]:
-    """Of all that are asked for; a run that is gone has no further events."""
+    """Of those of `places` where there is something to tell: events, or the end."""
     limit = max(FEWEST_EVENTS, min(MOST_EVENTS_OF_ONE, MOST_EVENTS // max(len(places), 1)))
     found = await rows(
         connection,
@@ -54,16 +56,14 @@ async def further(connection: Connection, places: Collection[Place]) -> dict[Pla
         limit=limit,
         bytes=LARGEST_BYTES,
     )
-    by_place: dict[Place, list[Row]] = {place: [] for place in places}
+    by_place: dict[Place, list[Row]] = {}
     for each in found:
-        by_place[each["run"], each["after"]].append(each)
+        by_place.setdefault((each["run"], each["after"]), []).append(each)
     return {place: _further(place, told) for place, told in by_place.items()}
 
 
 def _further(place: Place, told: list[Row]) -> Further:
-    if not told:
-        return Further([], is_last=True, is_whole=True)
     events = [each for each in told if each["seq"] is not None]
     reached = events[-1]["seq"] if events else place[1]
-    is_whole = reached >= told[0]["last"]
+    is_whole = reached >= (told[0]["last"] or 0)
     return Further(events, is_last=is_whole and told[0]["has_ended"], is_whole=is_whole)

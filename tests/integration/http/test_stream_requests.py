@@ -1,12 +1,10 @@
-import asyncio
-
 import httpx
 import pytest
 
 from app.domain.canonical import printed
 from tests.integration.http.rows import Rows
 from tests.integration.http.serving import Served
-from tests.support.polling import in_time
+from tests.support.polling import eventually
 from tests.support.streams import open_stream
 
 STREAM = {"Accept": "text/event-stream"}
@@ -147,14 +145,14 @@ async def test_what_is_no_stream_does_not_become_one(http: httpx.AsyncClient, ro
         assert response.headers["content-type"] == "application/json", path
 
 
-async def test_head_tells_of_a_stream_and_does_not_wait_for_it(
-    http: httpx.AsyncClient, rows: Rows
-) -> None:
+async def test_head_tells_of_a_stream_and_leaves_none_behind(served: Served, rows: Rows) -> None:
     run = await rows.run(status="running")
 
-    response = await asyncio.wait_for(
-        http.head(f"/v1/runs/{run}/events", headers=STREAM), in_time(5)
-    )
+    response = await served.http.head(f"/v1/runs/{run}/events", headers=STREAM)
 
+    async def over() -> bool:
+        return not served.server.server_state.tasks
+
+    await eventually(over, "the request is over")
     assert (response.status_code, response.content) == (200, b"")
     assert response.headers["content-type"] == "text/event-stream"

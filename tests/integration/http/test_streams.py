@@ -69,10 +69,16 @@ async def test_a_run_that_was_resumed_is_followed_past_its_first_end(
         assert [frame.event for frame in await stream.rest()] == ["run.succeeded"]
 
 
-async def test_a_notice_is_followed_before_the_next_poll(
-    http: httpx.AsyncClient, rows: Rows, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def never_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the hub begins."""
     monkeypatch.setattr(hub_module, "POLL_SECONDS", 3600)
+
+
+@pytest.mark.usefixtures("never_polls")
+async def test_a_notice_is_followed_before_the_next_poll(
+    http: httpx.AsyncClient, rows: Rows, database: Database
+) -> None:
     await listener(rows)
     run = await rows.run(status="running")
     await rows.events(run, *QUEUED)
@@ -148,3 +154,16 @@ async def test_a_released_hub_ends_its_streams_at_once(served: Served, rows: Row
         await stream.take(2)
         served.hub.release()
         assert await asyncio.wait_for(stream.rest(), in_time(5)) == []
+
+
+async def test_a_stream_ends_with_a_run_that_is_forgotten(
+    http: httpx.AsyncClient, rows: Rows
+) -> None:
+    run = await rows.run(status="running")
+
+    async with open_stream(http, run) as stream:
+        await rows.events(run, "run.queued")
+        await stream.next()
+        await rows.execute("delete from perdure.events where run = %s", run)
+        await rows.execute("delete from perdure.runs where id = %s", run)
+        assert await stream.rest() == []
