@@ -17,6 +17,7 @@ from rich.text import Text
 from app.cli.remote.text import plain
 
 NARROWEST_COLUMN = 20
+GAP = 2
 COLOURS = {
     "succeeded": "green",
     "failed": "red",
@@ -61,27 +62,30 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], nothing: 
         console.file.flush()
     elif not rows:
         print_line(nothing, "dim")
-    elif _width(columns, rows) + NARROWEST_COLUMN > console.width:
+    elif sum(widths := _widths(columns, rows)) + NARROWEST_COLUMN > console.width:
         for row in rows:
             print_fields(zip(map(str.lower, columns), row, strict=True))
             console.print()
     else:
-        _print_wide(columns, rows)
+        _print_wide(columns, rows, widths)
 
 
-def _print_wide(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="ellipsis", no_wrap=True)
+def _print_wide(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]
+) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    for column, width in zip(columns[:-1], widths, strict=True):
+        table.add_column(column, min_width=width - GAP, no_wrap=True)
+    table.add_column(columns[-1], overflow="ellipsis", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(plain(cell), tone(cell)) for cell in row))
     console.print(table, soft_wrap=False)
 
 
-def _width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """Of all columns but the last, which gives way."""
-    widest = [max(map(cell_len, cells)) for cells in zip(columns, *rows, strict=True)]
-    return sum(widest[:-1]) + 2 * len(widest)
+def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    """Of all columns but the last, which gives way; with the gap to the next."""
+    cells = list(zip(columns, *rows, strict=True))[:-1]
+    return [max(cell_len(plain(cell)) for cell in column) + GAP for column in cells]
 
 
 def tone(value: str) -> str:

@@ -154,3 +154,17 @@ def test_an_id_stays_one_part_of_its_path() -> None:
     with pytest.raises(Exception, match="404"):
         service.carry_out(runs.get("../waits?x#y"))
     assert service.sent[0].path == "/v1/runs/..%2Fwaits%3Fx%23y"
+
+
+def test_waiting_for_the_end_goes_on_while_a_person_is_asked() -> None:
+    wait = {"id": "wait_1", "run": "run_1", "kind": "approval"}
+    asking = say(202, RUN | {"status": "waiting", "waiting_for": [wait]})
+
+    service = Service([asking, asking, say(200, RUN)])
+    assert service.carry_out(runs.wait("run_1")).status == "succeeded"
+    assert service.paused == [runs.LOOK_SECONDS] * 2
+    assert service.sent[0].headers == {"prefer": f"wait={runs.HOLD_SECONDS}"}
+    assert service.sent[0].seconds > runs.HOLD_SECONDS
+
+    service = Service([asking])
+    assert service.carry_out(runs.wait("run_1", until="asked")).status == "waiting"

@@ -1,0 +1,53 @@
+"""Tables on wide terminals, on narrow ones, and into pipes."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from app.cli.remote import screen
+
+COLUMNS = ("ID", "STATUS", "INPUT")
+ROWS = [
+    ("run_06h2mnd8tma2sqed0gcebwezm3", "succeeded", "[bold]Refund\x1b[2J order\tseven[/bold]"),
+    ("run_06h2mm3dhg60pqek58y4byvn13", "waiting", "東京 " * 30),
+]
+
+
+def print_on(monkeypatch: pytest.MonkeyPatch, **options: object) -> list[str]:
+    file = io.StringIO()
+    console = Console(file=file, markup=False, soft_wrap=True, color_system=None, **options)  # type: ignore[arg-type]
+    monkeypatch.setattr(screen, "console", console)
+    screen.print_table(COLUMNS, ROWS, "Nothing.")
+    assert "\x1b" not in file.getvalue()
+    return file.getvalue().splitlines()
+
+
+def test_a_wide_terminal_gets_a_line_for_each_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = print_on(monkeypatch, force_terminal=True, width=80)
+
+    assert len(lines) == 3
+    assert [line.split()[0] for line in lines] == ["ID", ROWS[0][0], ROWS[1][0]]
+    assert "[bold]Refund\\x1b[2J order sev" in lines[1]
+    assert all(screen.cell_len(line) <= 80 for line in lines)
+    assert lines[2].endswith("…")
+
+
+def test_a_narrow_terminal_gets_all_of_each_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = print_on(monkeypatch, force_terminal=True, width=40)
+
+    assert lines[0] == f"id      {ROWS[0][0]}"
+    assert lines[1] == "status  succeeded"
+    assert lines[3] == ""
+    assert lines[6].endswith("東京 ")
+
+
+def test_a_pipe_gets_tabs_and_whole_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = print_on(monkeypatch, force_terminal=False, width=20)
+
+    assert [line.split("\t")[0] for line in lines] == ["ID", ROWS[0][0], ROWS[1][0]]
+    assert lines[1].split("\t") == [
+        *ROWS[0][:2],
+        "[bold]Refund\\x1b[2J order seven[/bold]",
+    ]
+    assert lines[2].endswith(ROWS[1][2])
