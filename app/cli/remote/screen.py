@@ -75,8 +75,9 @@ def _print_wide(
 ) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for column, width in zip(columns[:-1], widths, strict=True):
-        table.add_column(column, min_width=width - GAP, no_wrap=True)
-    table.add_column(columns[-1], overflow="ellipsis", no_wrap=True)
+        table.add_column(column, width=width - GAP, no_wrap=True)
+    rest = console.width - sum(widths)
+    table.add_column(columns[-1], max_width=rest, overflow="ellipsis", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(plain(cell), tone(cell)) for cell in row))
     console.print(table, soft_wrap=False)

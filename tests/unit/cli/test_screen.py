@@ -28,9 +28,10 @@ def test_a_wide_terminal_gets_a_line_for_each_row(monkeypatch: pytest.MonkeyPatc
 
     assert len(lines) == 3
     assert [line.split()[0] for line in lines] == ["ID", ROWS[0][0], ROWS[1][0]]
-    assert "[bold]Refund\\x1b[2J order sev" in lines[1]
+    assert lines[1].split()[1:3] == ["succeeded", "[bold]Refund\\x1b[2J"]
     assert all(screen.cell_len(line) <= 80 for line in lines)
-    assert lines[2].endswith("…")
+    assert lines[1].endswith("…")
+    assert lines[2].split()[1:3] == ["waiting", "東京"]
 
 
 def test_a_narrow_terminal_gets_all_of_each_row(monkeypatch: pytest.MonkeyPatch) -> None:
