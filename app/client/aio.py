@@ -197,6 +197,7 @@ class Waits(Part):
 
 
 class Calls(Part):
+    list_unknown = _list(decisions.list_unknown)
     settle = _call(decisions.settle_call)
 
 

@@ -93,6 +93,14 @@ def post_result(
     return (yield from _resolve(wait, **said, on_behalf_of=on_behalf_of))
 
 
+def list_unknown(
+    *, run: str | None = None, session: str | None = None, tool: str | None = None
+) -> Listing[Call]:
+    """Calls whose outcome nobody knows, also those that no wait asks about."""
+    query = query_of(state="outcome_unknown", run=run, session=session, tool=tool)
+    return Listing(Call, "/v1/calls", query)
+
+
 def settle_call(
     call: str | Call, outcome: Outcome, *, result: Json = None, reason: str | None = None
 ) -> Flow[Call]:

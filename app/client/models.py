@@ -192,6 +192,7 @@ class Wait(Model):
     on_behalf_of: str | None = None
     resolved_via: str | None = None
     resolved_at: datetime | None = None
+    rule: str | None = None
     created_at: datetime
 
 

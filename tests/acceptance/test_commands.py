@@ -67,6 +67,21 @@ async def test_a_person_is_asked_and_decides_from_the_command_line(
 
 
 @pytest.mark.calm
+async def test_an_outcome_that_nobody_knows_is_settled_from_the_command_line(
+    client: Client, perdure: Commands
+) -> None:
+    run = await client.submit(use("times_out"), say("Unknown."))
+    await client.succeeded(run["id"])
+    (call,) = (await perdure.run("waits", "unknown", "--run", run["id"], "--json")).document
+
+    settled = await perdure.run("waits", "settle", call["id"], "happened", "--result", "7")
+    again = await perdure.run("waits", "unknown", "--run", run["id"], "--json")
+
+    assert settled.out == f"{call['id']} is succeeded.\n"
+    assert again.document == []
+
+
+@pytest.mark.calm
 async def test_what_is_refused_unknown_or_misspelt_has_a_code_of_its_own(
     client: Client, perdure: Commands
 ) -> None:

@@ -74,6 +74,7 @@ def env(directory: Path, ports: dict[str, int], url: str) -> dict[str, str]:
         "PYTHONPATH": str(ROOT),
         "PERDURE_DATABASE_URL": url,
         "PERDURE_PORT": str(ports["api"]),
+        "PERDURE_URL": f"http://127.0.0.1:{ports['api']}",
         "PERDURE_AGENTS": ",".join(["app.agents", *filter(None, modules)]),
         "PERDURE_WEBHOOK_SECRET": WEBHOOK_SECRET,
         "PAYMENTS_URL": f"http://127.0.0.1:{ports['provider']}",

@@ -67,7 +67,7 @@ def print_calls(calls: "Sequence[Call]") -> None:
         (f"{call.turn}.{call.index}", call.tool, call.state, call.id, shown(call.arguments))
         for call in calls
     ]
-    print_table(("CALL", "TOOL", "STATE", "ID", "ARGUMENTS"), rows, "")
+    print_table(("CALL", "TOOL", "STATE", "ID", "ARGUMENTS"), rows, "There are no such calls.")
 
 
 def print_asked(wait: "asking.Asked") -> None:

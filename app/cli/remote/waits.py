@@ -151,6 +151,24 @@ def settle(
         screen.print_line(f"{call.id} is {call.state}.")
 
 
+@waits.command("unknown", epilog="Example: perdure waits unknown --tool refund")
+def list_unknown(
+    run: Annotated[str | None, typer.Option(help="Only of this run.")] = None,
+    tool: Annotated[str | None, typer.Option(help="Only of this tool.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+    as_json: Json = False,
+) -> None:
+    """List the calls whose outcome nobody knows; `perdure waits settle` takes their ids."""
+    from app.cli.remote import screen, showing
+
+    with service(as_json=as_json) as client:
+        some = list(islice(client.calls.list_unknown(run=run, tool=tool), limit))
+    if as_json:
+        screen.print_json(screen.raw(some))
+    else:
+        showing.print_calls(some)
+
+
 @waits.command("result", epilog="Example: perdure waits result wait_… '{\"signed\": true}'")
 def post_result(
     wait: Id,

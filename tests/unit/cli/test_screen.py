@@ -3,6 +3,7 @@
 import io
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from app.cli.remote import screen
@@ -29,7 +30,7 @@ def test_a_wide_terminal_gets_a_line_for_each_row(monkeypatch: pytest.MonkeyPatc
     assert len(lines) == 3
     assert [line.split()[0] for line in lines] == ["ID", ROWS[0][0], ROWS[1][0]]
     assert lines[1].split()[1:3] == ["succeeded", "[bold]Refund\\x1b[2J"]
-    assert all(screen.cell_len(line) <= 80 for line in lines)
+    assert all(cell_len(line) <= 80 for line in lines)
     assert lines[1].endswith("…")
     assert lines[2].split()[1:3] == ["waiting", "東京"]
 
