@@ -1,16 +1,20 @@
 """Who is asking, and whether it may be a web page that borrows a browser of this machine."""
 
-import hmac
 import ipaddress
 from collections.abc import Iterable
+from email.message import Message as Header
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.errors import Forbidden, Unauthorized
+from app.errors import Forbidden, Unauthorized, UnsupportedMediaType
+from app.http import signin
 
 OPEN_PATHS = frozenset({"/health/live", "/health/ready"})
+# What a browser needs to sign in.
+DOORS = ("/sign-in", "/static/")
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 # The actor behind PERDURE_API_KEY, and the one where no key is configured.
 KEY_HOLDER = "default"
@@ -29,16 +33,52 @@ class Access:
             headers = Headers(scope=scope)
             if self._key is None:
                 _check_local(headers, scope["method"])
-            else:
-                _check_key(headers, self._key)
+            elif not scope["path"].startswith(DOORS):
+                _check_key(headers, self._key, scope)
             actor = LOCAL if self._key is None else KEY_HOLDER
             scope.setdefault("state", {})["actor"] = actor
         await self._app(scope, receive, send)
 
 
-def _check_key(headers: Headers, key: str) -> None:
-    if not any(hmac.compare_digest(given.encode(), key.encode()) for given in _keys(headers)):
+def check_page(headers: Headers, method: str) -> None:
+    """Refuses what a browser sends for a page of another site, host or port."""
+    hosts = headers.getlist("host")
+    foreign = [site for site in headers.getlist("sec-fetch-site") if site != "same-origin"]
+    if method in READING:
+        # A person may follow a link to us or type our address; a page may not look inside.
+        if set(foreign) - {"none"} and not _is_visit(headers):
+            raise Forbidden("A page of another origin may not read this service.")
+    elif foreign or not all(_is_own(origin, *hosts[:1]) for origin in headers.getlist("origin")):
+        raise Forbidden("A page of another origin may not write; set PERDURE_API_KEY and send it.")
+
+
+def _is_visit(headers: Headers) -> bool:
+    sent = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
+    return sent == ("navigate", "document")
+
+
+def _check_key(headers: Headers, key: str, scope: Scope) -> None:
+    if any(signin.is_same(given, key) for given in _keys(headers)):
+        return
+    if not any(signin.is_valid(key, cookie) for cookie in _cookies(headers, key)):
         raise Unauthorized("Send the API key as `Authorization: Bearer <key>` or as `x-api-key`.")
+    check_page(headers, scope["method"])
+    if scope["method"] not in READING:
+        _check_sender(headers, scope["path"])
+
+
+def _check_sender(headers: Headers, path: str) -> None:
+    """A browser sends the cookie by itself, so the page must show that it is one of ours."""
+    if not headers.getlist("origin") and not headers.getlist("sec-fetch-site"):
+        raise Forbidden("With a cookie, a request must say which page it comes from: send Origin.")
+    if path.startswith("/v1/") and _media_type(headers) != "application/json":
+        raise UnsupportedMediaType("Send JSON in UTF-8, with `Content-Type: application/json`.")
+
+
+def _media_type(headers: Headers) -> str:
+    header = Header()
+    header["content-type"] = headers.get("content-type", "none/none")
+    return header.get_content_type()
 
 
 def _keys(headers: Headers) -> Iterable[str]:
@@ -49,6 +89,13 @@ def _keys(headers: Headers) -> Iterable[str]:
             yield key.strip()
 
 
+def _cookies(headers: Headers, key: str) -> Iterable[str]:
+    for cookies in headers.getlist("cookie"):
+        found = cookie_parser(cookies).get(signin.cookie_name(key))
+        if found is not None:
+            yield found
+
+
 def _check_local(headers: Headers, method: str) -> None:
     """Only this machine may ask: no name that resolves to it, no page from elsewhere."""
     hosts = headers.getlist("host")
@@ -57,10 +104,7 @@ def _check_local(headers: Headers, method: str) -> None:
             "Without an API key the service answers only as localhost or 127.0.0.1: use such an "
             "address, or set PERDURE_API_KEY."
         )
-    if method not in READING and not all(
-        _is_own(origin, hosts[0]) for origin in headers.getlist("origin")
-    ):
-        raise Forbidden("A page of another origin may not write; set PERDURE_API_KEY and send it.")
+    check_page(headers, method)
 
 
 def _is_loopback(host: str) -> bool:
@@ -71,5 +115,5 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _is_own(origin: str, host: str) -> bool:
+def _is_own(origin: str, host: str = "") -> bool:
     return origin.lower() in (f"http://{host}".lower(), f"https://{host}".lower())

@@ -11,13 +11,15 @@ from starlette.exceptions import HTTPException
 from app.errors import PerdureError
 from app.http import fleet, health, restarts, rules, run_parts, runs, waits, webhooks
 from app.http.access import Access
+from app.http.console import doors, pages
+from app.http.console.problems import answer
 from app.http.health import Readiness
 from app.http.middleware import BodyLimit, Envelope, Head
 from app.http.parts import Parts
-from app.http.problems import answer
 from app.http.schemas.answers import Problem
 from app.http.schemas.resolutions import REFERENCE
 from app.http.schemas.rules import RuleBody
+from app.services.views_console import Overview
 
 
 class Service(FastAPI):
@@ -43,7 +45,7 @@ def build(parts: Parts, *, key: str | None) -> Service:
         redirect_slashes=False,
         webhooks=webhooks.sent,
         middleware=[
-            Middleware(Envelope),
+            Middleware(Envelope, answer=answer),
             Middleware(Head),
             Middleware(Access, key=key),
             Middleware(BodyLimit),
@@ -55,7 +57,9 @@ def build(parts: Parts, *, key: str | None) -> Service:
         },
     )
     app.state.parts = parts
+    app.state.key = key
     app.state.readiness = Readiness(parts)
-    for part in (runs, run_parts, restarts, waits, rules, webhooks, fleet, health):
+    app.state.overview = Overview(parts.services)
+    for part in (runs, run_parts, restarts, waits, rules, webhooks, fleet, health, pages, doors):
         app.router.routes += part.routes.routes
     return app

@@ -1,13 +1,17 @@
 """Around every request, outermost first: its id and last resort, HEAD, and the size of its body."""
 
+from collections.abc import Awaitable, Callable
+
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import telemetry
 from app.domain.ids import new_trace_id
 from app.errors import Invalid, TooLarge
-from app.http.problems import answer
+
+Answer = Callable[[Request, Exception], Awaitable[Response]]
 
 LARGEST_BODY = 1024 * 1024
 # Stands in the scope of what came as a HEAD.
@@ -17,8 +21,9 @@ IS_HEAD = "perdure.is_head"
 class Envelope:
     """Names the request in X-Request-Id, and renders any error that nothing else has rendered."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, answer: Answer) -> None:
         self._app = app
+        self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -40,7 +45,7 @@ class Envelope:
             except Exception as error:
                 if started:
                     raise
-                response = await answer(Request(scope, receive), error)
+                response = await self._answer(Request(scope, receive), error)
                 await response(scope, receive, send_named)
 
 

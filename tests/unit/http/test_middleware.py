@@ -4,6 +4,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from app.http.middleware import LARGEST_BODY, Envelope
+from app.http.problems import answer
 from tests.unit.http.conftest import make_app
 
 CHUNK = 64 * 1024
@@ -90,7 +91,7 @@ async def raise_secret(scope: Scope, receive: Receive, send: Send) -> None:
 async def test_an_unforeseen_error_is_logged_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
     exchange = post([])
 
-    await Envelope(raise_secret)(exchange.scope, exchange.receive, exchange.send)
+    await Envelope(raise_secret, answer)(exchange.scope, exchange.receive, exchange.send)
 
     body = exchange.sent[1]["body"].decode()
     assert exchange.status == 500
@@ -108,5 +109,5 @@ async def test_an_error_after_the_answer_has_begun_ends_the_connection() -> None
     exchange = post([])
 
     with pytest.raises(RuntimeError, match="cut"):
-        await Envelope(break_off)(exchange.scope, exchange.receive, exchange.send)
+        await Envelope(break_off, answer)(exchange.scope, exchange.receive, exchange.send)
     assert len(exchange.sent) == 1

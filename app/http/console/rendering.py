@@ -1,0 +1,155 @@
+"""Templates to answers: everything escaped, nothing from elsewhere, no script but our own."""
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+from starlette.responses import Response
+
+from app.domain.canonical import printed
+from app.http.console.conversation import first_line, texts
+from app.http.console.timeline import Scale
+from app.services.views_console import count_of
+
+PACKAGE = "app.http.console"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+# What stands where there is nothing.
+NONE = "\u2013"
+KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+# No page can hold halves of surrogate pairs, nor show control characters.
+_UNSHOWABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+# They turn the order of what is read around: `user\u202egnp.exe` would look harmless.
+_TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_INVISIBLE = re.compile(
+    "[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+
+
+def _read_static() -> dict[str, tuple[bytes, str]]:
+    """Name to content and media type."""
+    folder = files(PACKAGE).joinpath("static")
+    return {
+        item.name: (item.read_bytes(), KINDS[f".{item.name.rpartition('.')[2]}"])
+        for item in folder.iterdir()
+        if f".{item.name.rpartition('.')[2]}" in KINDS
+    }
+
+
+STATIC = _read_static()
+
+
+def address(name: str) -> str:
+    """Of a file, with what it holds in it: a browser may keep it for good."""
+    return f"/static/{name}?v={sha256(STATIC[name][0]).hexdigest()[:12]}"
+
+
+class Page(Response):
+    media_type = "text/html"
+
+    def __init__(
+        self,
+        template: str,
+        context: Mapping[str, Any],
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        text = TEMPLATES.get_template(template).render(context)
+        text = _TURNING.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
+        content = _UNSHOWABLE.sub("\ufffd", text)
+        super().__init__(content, status, {**HEADERS, **(headers or {})})
+
+
+def shown_json(value: object) -> str:
+    """As JSON for people: letters as they are, what cannot be seen as its escape."""
+    text = json.dumps(json.loads(printed(value)), indent=2, ensure_ascii=False)
+    return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def on_one_line(value: object) -> str:
+    text = json.dumps(json.loads(printed(value)), ensure_ascii=False)
+    return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def moment(text: str | None, form: str = "moment") -> Markup:
+    """A time element in UTC; the script tells it in the reader's own words and zone."""
+    if text is None:
+        return Markup(NONE)
+    at = datetime.fromisoformat(text).astimezone(UTC)
+    words = at.strftime("%Y-%m-%d %H:%M:%S UTC")
+    return Markup('<time datetime="{}" data-form="{}" title="{}">{}</time>').format(
+        text, form, words, words
+    )
+
+
+def lasting(seconds: float | None) -> str:
+    """A duration, in the two largest units that tell something."""
+    if seconds is None:
+        return NONE
+    if seconds < 1:
+        return f"{max(seconds, 0) * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min"
+    return f"{hours // 24} d {hours % 24} h"
+
+
+def between(start: str | None, end: str | None, now: datetime) -> float | None:
+    if start is None:
+        return None
+    last = now if end is None else datetime.fromisoformat(end)
+    return (last - datetime.fromisoformat(start)).total_seconds()
+
+
+def short(id: str | None) -> str:
+    """Enough of an id to tell it from its neighbours."""
+    return NONE if id is None else id if len(id) <= 14 else f"…{id[-8:]}"
+
+
+def words(name: str | None) -> str:
+    return "" if name is None else name.replace("_", " ")
+
+
+def broken(text: str) -> Markup:
+    """A name that may be broken behind its underscores and dots."""
+    return Markup(re.sub(r"([_./:-])", r"\1<wbr>", str(escape(text))))
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader(PACKAGE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters = (moment, lasting, short, words, broken, texts, first_line, count_of)
+    made.filters |= {each.__name__: each for each in filters}
+    made.filters |= {"json": shown_json, "line": on_one_line}
+    made.globals |= {"address": address, "between": between, "Scale": Scale}
+    return made
+
+
+TEMPLATES = _environment()

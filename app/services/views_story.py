@@ -1,0 +1,86 @@
+"""A run as a person follows it: what was said and done, in order, with all attempts."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.services import views_inbox, views_runs
+from app.services.context import Services
+from app.services.views_parts import shape_call, shape_event, shape_message, shape_turn
+from app.services.views_shapes import Json
+from app.store import views_console, views_parts
+from app.store.db import Connection
+
+# A page of a long run shows so many of each.
+TURNS = 50
+CALLS = 1000
+EVENTS = 200
+MESSAGES = 500
+
+
+@dataclass(frozen=True)
+class Story:
+    """`seq`: the last event that it surely tells of. `is_held`: behind another run of its session
+    or target. `first`: the first turn shown. `waits`: the run's own, in all states. `asking`: the
+    open ones that a person can settle, of runs below it too."""
+
+    run: Json
+    now: datetime
+    seq: int
+    is_held: bool
+    first: int
+    turns: list[Json]
+    calls: list[Json]
+    messages: list[Json]
+    waits: list[Json]
+    asking: list[Json]
+    events: list[Json]
+
+    @property
+    def last(self) -> int:
+        return self.first + TURNS - 1
+
+
+async def get_story(services: Services, run: str, first: int | None) -> Story:
+    async with services.database.connection() as connection:
+        # First: what happens while the rest is read is then told again, and not missed.
+        facts = await views_console.facts(connection, run)
+        if facts is None:
+            raise views_runs.missing_run(run)
+        shown = await views_runs.show(connection, run)
+        begin = first or max(1, shown["turns"] - TURNS + 2)
+        turns = await views_parts.turns(connection, run, begin - 1, TURNS)
+        calls = await views_parts.calls(connection, run, (begin - 1, 2**31 - 1), CALLS)
+        last = begin + TURNS - 1
+        waits = await views_inbox.cases_of(connection, _askers(shown))
+        return Story(
+            run=shown,
+            now=await views_console.clock(connection),
+            seq=facts["seq"],
+            is_held=facts["held"],
+            first=begin,
+            turns=[shape_turn(turn) for turn in turns],
+            calls=[shape_call(call) for call in calls if call["turn"] <= last],
+            messages=await _messages(connection, run),
+            waits=[wait for wait in waits if wait["run"] == run],
+            asking=[wait for wait in waits if _asks_a_person(wait)],
+            events=await _events(connection, run, facts["seq"]),
+        )
+
+
+def _askers(run: Json) -> list[str]:
+    return sorted({run["id"], *(wait["run"] for wait in run["waiting_for"])})
+
+
+def _asks_a_person(wait: Json) -> bool:
+    return wait["state"] == "open" and wait["kind"] not in ("timer", "child")
+
+
+async def _messages(connection: Connection, run: str) -> list[Json]:
+    found = await views_parts.messages(connection, run, 0, MESSAGES)
+    return [shape_message(message) for message in found]
+
+
+async def _events(connection: Connection, run: str, seq: int) -> list[Json]:
+    """The last ones, latest first."""
+    found = await views_parts.events(connection, run, max(0, seq - EVENTS), EVENTS)
+    return [shape_event(event) for event in reversed(found)]

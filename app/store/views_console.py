@@ -1,0 +1,72 @@
+"""What the console says at its top, and of the runs in its lists. Counts end at `MOST`."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import LiteralString
+
+from app.store.db import Connection, Row, row, rows
+
+MOST = 10_000
+
+COUNTS: LiteralString = """
+select
+    (select count(*) from (
+        select from perdure.runs
+        where finished_at is null and status in ('running', 'cancelling') limit %(most)s
+    ) running) as running,
+    (select count(*) from (
+        select from perdure.runs where finished_at is null and status = 'queued' limit %(most)s
+    ) queued) as queued,
+    (select count(*) from (
+        select from perdure.waits
+        where state = 'open' and kind in ('approval', 'outcome', 'input', 'external')
+        limit %(most)s
+    ) asking) as asking,
+    (select count(*) from (
+        select from perdure.calls where state = 'outcome_unknown' and not skipped limit %(most)s
+    ) unknown) as unknown,
+    (select count(*) from (
+        select from perdure.runs where status = 'dead_letter' limit %(most)s
+    ) dead) as dead
+"""
+
+COST_TODAY: LiteralString = """
+select coalesce(sum(cost_usd), 0) as cost from perdure.runs
+where created_at >= date_trunc('day', now())
+"""
+
+WAITING_SINCE: LiteralString = """
+select run, min(created_at) as since from perdure.waits
+where state = 'open' and run = any (%(runs)s) group by run
+"""
+
+
+async def counts(connection: Connection) -> Row:
+    found = await row(connection, COUNTS, most=MOST)
+    assert found is not None
+    return found
+
+
+async def cost_today(connection: Connection) -> Row:
+    """Of the runs submitted since midnight (UTC): {cost}."""
+    found = await row(connection, COST_TODAY)
+    assert found is not None
+    return found
+
+
+async def waiting_since(connection: Connection, runs: Sequence[str]) -> dict[str, datetime]:
+    """Since when the oldest open wait of each run is open."""
+    found = await rows(connection, WAITING_SINCE, runs=list(runs))
+    return {wait["run"]: wait["since"] for wait in found}
+
+
+async def facts(connection: Connection, run: str) -> Row | None:
+    """{seq, held}"""
+    return await row(connection, "select seq, held from perdure.runs where id = %(id)s", id=run)
+
+
+async def clock(connection: Connection) -> datetime:
+    found = await row(connection, "select clock_timestamp() as now")
+    assert found is not None
+    now: datetime = found["now"]
+    return now
