@@ -8,7 +8,7 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, ChainableUndefined
 from markupsafe import Markup, escape
 from starlette.responses import Response
 
@@ -141,7 +141,7 @@ def _environment() -> Environment:
     made = Environment(
         loader=PackageLoader(PACKAGE),
         autoescape=True,
-        undefined=StrictUndefined,
+        undefined=ChainableUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )

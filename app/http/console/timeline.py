@@ -65,7 +65,7 @@ class Scale:
     """From moments to percent: true inside what was done, and shortened in long pauses."""
 
     def __init__(self, spans: Iterable[Span]) -> None:
-        busy = _merged((s.start, s.end) for s in spans if s.kind != "asked")
+        busy = _merged(pair for span in spans for pair in _pairs(span))
         self._moments = [moment.timestamp() for pair in busy for moment in pair]
         worked = sum(self._moments[1::2]) - sum(self._moments[::2])
         self._longest = max(worked * PAUSE_SHARE, SHORTEST_PAUSE)
@@ -166,6 +166,13 @@ def _asked(wait: Json, now: datetime) -> Span:
 
 def _moment(text: str | None, now: datetime) -> datetime:
     return now if text is None else datetime.fromisoformat(text)
+
+
+def _pairs(span: Span) -> Iterable[tuple[datetime, datetime]]:
+    """A question is no work: only its begin and its end have a place of their own."""
+    if span.kind == "asked":
+        return ((span.start, span.start), (span.end, span.end))
+    return ((span.start, span.end),)
 
 
 def _merged(pairs: Iterable[tuple[datetime, datetime]]) -> list[tuple[datetime, datetime]]:

@@ -128,7 +128,7 @@ if (main?.dataset.refresh) {
 
 // A link to a call shows it also where it is folded.
 function openTarget() {
-  const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (target?.matches("details")) target.open = true;
 }
 
