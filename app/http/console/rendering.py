@@ -8,7 +8,7 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, ChainableUndefined
+from jinja2 import ChainableUndefined, Environment, PackageLoader
 from markupsafe import Markup, escape
 from starlette.responses import Response
 
