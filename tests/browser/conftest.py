@@ -2,22 +2,21 @@
 
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, async_playwright
 
-from tests.acceptance.conftest import client, deployed
+from tests.acceptance.conftest import deployed
 from tests.browser.looking import Looking
+from tests.conftest import DEPLOYMENTS
+from tests.support.audit import breaches
 from tests.support.client import Client
 from tests.support.database import Cluster
 from tests.support.deployment import Deployment
 from tests.support.world import World
-
-__all__ = ["client"]
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = [
@@ -70,3 +69,25 @@ async def browser() -> AsyncIterator[Browser]:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
         await browser.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def client(deployment: Deployment, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
+    """Speaks to the service; after the test the database must hold no broken invariant."""
+    request.node.stash.setdefault(DEPLOYMENTS, []).append(deployment)
+    await deployment.mend()
+    async with Client(deployment.url) as client:
+        if key := deployment.env.get("PERDURE_API_KEY"):
+            client.http.headers["x-api-key"] = key
+        yield client
+    deployment.world.gates.open_all()
+    assert await breaches(deployment.database_url) == []
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def looking(browser: Browser, deployment: Deployment) -> AsyncIterator[Looking]:
+    """After the test, the browser must not have complained of anything."""
+    looking = Looking(browser, deployment.url)
+    yield looking
+    await looking.close()
+    assert looking.unexpected() == []
