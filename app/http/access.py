@@ -13,8 +13,9 @@ from app.errors import Forbidden, Unauthorized, UnsupportedMediaType
 from app.http import signin
 
 OPEN_PATHS = frozenset({"/health/live", "/health/ready"})
-# What a browser needs to sign in.
-DOORS = ("/sign-in", "/static/")
+# What a browser needs to sign in; they check their forms themselves.
+DOORS = frozenset({"/sign-in", "/sign-out"})
+FILES = "/static/"
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 # The actor behind PERDURE_API_KEY, and the one where no key is configured.
 KEY_HOLDER = "default"
@@ -33,7 +34,7 @@ class Access:
             headers = Headers(scope=scope)
             if self._key is None:
                 _check_local(headers, scope["method"])
-            elif not scope["path"].startswith(DOORS):
+            elif scope["path"] not in DOORS and not scope["path"].startswith(FILES):
                 _check_key(headers, self._key, scope)
             actor = LOCAL if self._key is None else KEY_HOLDER
             scope.setdefault("state", {})["actor"] = actor

@@ -42,4 +42,4 @@ class Looking:
 
     def _hear(self, message: ConsoleMessage) -> None:
         if message.type == "error":
-            self.complaints.append(message.text)
+            self.complaints.append(f"{message.text} {message.location['url']}")
