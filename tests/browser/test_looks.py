@@ -1,9 +1,9 @@
 """What the pages look like to whom, and that nobody else gets anything of a service without key."""
 
 import pytest
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import Page, expect
 
-from tests.browser.evil import ATTEMPTS, PAGE, evil_site
+from tests.browser.evil import ATTEMPTS, evil_site
 from tests.browser.looking import Looking
 from tests.integration.http.hostile import HOSTILE
 from tests.support.client import Client, Json
@@ -152,22 +152,17 @@ async def test_a_page_of_another_port_or_host_gets_nothing_and_changes_nothing(
 async def test_a_name_that_was_rebound_to_this_machine_gets_nothing(
     looking: Looking, client: Client, deployment: Deployment
 ) -> None:
-    """The page comes from evil.example while that is elsewhere; then the name leads here."""
+    """A page of evil.example, whose name now leads here: its requests are of one origin."""
     looking.expected.append("")
     run = await client.submit(use("refund", ref="rebound"), say("done"))
     wait = (await client.open_wait(run["id"]))["id"]
     known = await count(client)
     origin = f"http://evil.example:{deployment.port}"
-    context = await looking.context()
-    # The browser's own protection is not what is tried here.
-    await context.grant_permissions(["local-network-access"], origin=origin)
-    page = await context.new_page()
-
-    async def serve(route: Route) -> None:
-        await route.fulfill(body=PAGE.decode(), content_type="text/html")
-
-    await page.route(f"{origin}/start", serve)
-    await page.goto(f"{origin}/start")
+    # A document of that origin; the browser's own protections are not what is tried here.
+    page = await (await looking.context(bypass_csp=True)).new_page()
+    refused = await page.goto(origin)
+    assert refused is not None
+    assert refused.status == 403
     saw = await page.evaluate(ATTEMPTS, [origin, wait, run["id"]])
 
     read = {name: text for name, text in saw.items() if text}

@@ -49,12 +49,12 @@ function happened(type) {
 
 // What the model is saying; the stored answer takes its place.
 function hear(event) {
-  const { data } = JSON.parse(event.data);
-  const place = document.querySelector(`.streaming[data-turn="${Number(data.turn)}"]`);
-  if (!place || typeof data.text !== "string") return;
-  if (place.dataset.attempt !== String(data.attempt)) place.textContent = "";
-  place.dataset.attempt = String(data.attempt);
-  place.append(data.text);
+  const { turn, attempt, offset, text } = JSON.parse(event.data);
+  const place = document.querySelector(`.streaming[data-turn="${Number(turn)}"]`);
+  if (!place) return happened("model.delta");
+  if (place.dataset.attempt !== String(attempt)) place.textContent = "";
+  place.dataset.attempt = String(attempt);
+  place.textContent = [...place.textContent].slice(0, offset).join("") + text;
 }
 
 function tellState(text) {
