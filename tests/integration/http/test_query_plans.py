@@ -4,7 +4,15 @@ import pytest
 
 from app.store import (
     runs,
+    views_console,
     views_events,
+    views_inbox,
+    views_notices,
+    views_rules,
+    views_runs,
+    views_waits,
+    webhooks,
+)
     views_notices,
     views_rules,
     views_runs,
@@ -33,6 +41,13 @@ PAGE = "order by {0}.created_at desc, {0}.id desc limit 50"
             " ".join((webhooks.VIEW, "where delivery.state = 'dead'", PAGE.format("delivery"))),
             id="deliveries in a state",
         ),
+        pytest.param(views_console.COUNTS, id="the numbers at the top"),
+        pytest.param(views_console.COST_TODAY, id="cost today"),
+        pytest.param(views_console.WAITING_SINCE, id="waiting since"),
+        pytest.param(views_inbox.FIRST, id="the inbox"),
+        pytest.param(views_inbox.NEXT, id="more of the inbox"),
+        pytest.param(views_inbox.OF_RUNS, id="all waits of some runs"),
+        pytest.param(views_inbox.UNKNOWN, id="unknown outcomes"),
         pytest.param(views_notices.SETTLED, id="settled runs"),
         pytest.param(views_events.NEXT, id="further events"),
         pytest.param(runs.LAST_QUEUED, id="queued runs of a key"),
@@ -42,7 +57,7 @@ async def test_no_table_is_read_whole(database: Database, statement: LiteralStri
     async with database.connection() as connection:
         await connection.execute("set enable_seqscan = off")
         values = {"run": "run_1", "runs": ["run_1"], "queue_key": "acme", "limit": 10_000}
-        values |= {"afters": [7], "bytes": 1000}
+        values |= {"afters": [7], "bytes": 1000, "most": 9, "at": "2030-01-01", "id": "wait_1"}
         plan = await rows(connection, " ".join(("explain", statement)), **values)
 
     text = "\n".join(line["QUERY PLAN"] for line in plan)

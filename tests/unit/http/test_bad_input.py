@@ -175,7 +175,7 @@ async def test_an_odd_id_is_not_found(http: httpx.AsyncClient, path: str, id: st
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/v1", "/v2/runs", "/v1/runs/", "/v1/runs/a/b/c", "/v1//runs", "/docs", "/redoc"]
+    "path", ["/v1", "/v2/runs", "/v1/runs/", "/v1/runs/a/b/c", "/v1//runs", "/docs", "/redoc"]
 )
 async def test_an_unknown_path_is_not_found(http: httpx.AsyncClient, path: str) -> None:
     assert_problem(await http.get(path), 404, "not-found")
