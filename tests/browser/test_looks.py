@@ -23,7 +23,7 @@ async def hostile_run(client: Client) -> Json:
         {"type": "tool_use", "id": "t2", "name": HOSTILE, "input": {HOSTILE: LONG}},
         stop_reason="tool_use",
     )
-    fields = {"target": HOSTILE[:100], "metadata": {"m": HOSTILE}}
+    fields: Json = {"target": HOSTILE[:100], "metadata": {"m": HOSTILE}}
     run = await client.submit(thought, say(HOSTILE), preface=HOSTILE + LONG, **fields)
     await client.open_wait(run["id"])
     assert (await client.send(run["id"], HOSTILE)).status_code == 202

@@ -30,16 +30,22 @@ def number(page: str, label: str) -> str:
 
 async def hostile_run(rows: Rows) -> str:
     """Every text that comes from outside is hostile, in all places that a page shows."""
-    run = await working(
-        rows,
-        status="waiting",
-        turns=1,
-        input=HOSTILE,
-        target=HOSTILE,
-        metadata={HOSTILE: HOSTILE},
-        output={"text": HOSTILE, "content": [], "data": {HOSTILE: HOSTILE}},
-        error={"type": HOSTILE, "detail": HOSTILE},
+    output = {"text": HOSTILE, "content": [], "data": {HOSTILE: HOSTILE}}
+    fields = {"metadata": {HOSTILE: HOSTILE}, "error": {"type": HOSTILE, "detail": HOSTILE}}
+    said = {"input": HOSTILE, "target": HOSTILE, "output": output}
+    run = await working(rows, status="waiting", turns=1, **said, **fields)
+    await hostile_turn(rows, run)
+    await rows.message(run, HOSTILE)
+    await rows.execute(
+        "insert into perdure.events (run, seq, type, data) values (%s, 1, 'run.taken_over', %s)",
+        run,
+        json.dumps({"from_worker": HOSTILE, "worker": HOSTILE, "why": HOSTILE}),
     )
+    await rows.execute("update perdure.runs set seq = 1 where id = %s", run)
+    return run
+
+
+async def hostile_turn(rows: Rows, run: str) -> None:
     content: list[Any] = [
         {"type": "thinking", "thinking": HOSTILE},
         {"type": "text", "text": HOSTILE},
@@ -71,14 +77,6 @@ async def hostile_run(rows: Rows) -> str:
     await rows.wait(
         run, call=call, resolution=said, resolved_by=HOSTILE, on_behalf_of=HOSTILE, **done, **shown
     )
-    await rows.message(run, HOSTILE)
-    await rows.execute(
-        "insert into perdure.events (run, seq, type, data) values (%s, 1, 'run.taken_over', %s)",
-        run,
-        json.dumps({"from_worker": HOSTILE, "worker": HOSTILE, "why": HOSTILE}),
-    )
-    await rows.execute("update perdure.runs set seq = 1 where id = %s", run)
-    return run
 
 
 async def test_hostile_text_is_only_text(http: httpx.AsyncClient, rows: Rows) -> None:
