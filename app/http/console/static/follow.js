@@ -23,7 +23,7 @@ export function ensureFollowing(main) {
 
 function open(main) {
   const { run, seq, types } = main.dataset;
-  source = new EventSource(`/v1/runs/${encodeURIComponent(run)}/events?after=${seq}`);
+  source = new EventSource(`/v1/runs/${encodeURIComponent(run)}/events?after=${seq}&deltas=1`);
   source.onopen = () => tellState("live");
   source.onerror = () => {
     tellState("reconnecting");
