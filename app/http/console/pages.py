@@ -65,7 +65,7 @@ async def show_run(request: Request, id: Id, services: TheServices, first: Turn 
         "has_ended": story.run["status"] in ENDED,
         "types": " ".join(EVENTS),
     }
-    return await _page(request, services, "run.html", "runs", **context)
+    return await _page(request, services, "one_run.html", "runs", **context)
 
 
 @routes.get("/inbox")
@@ -80,7 +80,7 @@ async def show_inbox(request: Request, services: TheServices) -> Response:
 @routes.get("/waits/{id}")
 async def show_wait(request: Request, id: Id, services: TheServices) -> Response:
     wait = await views_inbox.get_case(services, id)
-    return await _page(request, services, "wait.html", "inbox", wait=wait)
+    return await _page(request, services, "one_wait.html", "inbox", wait=wait)
 
 
 @routes.get("/workers")

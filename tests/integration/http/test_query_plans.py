@@ -13,12 +13,6 @@ from app.store import (
     views_waits,
     webhooks,
 )
-    views_notices,
-    views_rules,
-    views_runs,
-    views_waits,
-    webhooks,
-)
 from app.store.db import Database, rows
 
 ONE_RUN = " ".join((views_runs.VIEW, "where run.id = %(run)s"))
