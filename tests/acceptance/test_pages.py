@@ -13,6 +13,7 @@ import httpx
 import psycopg
 import pytest
 
+from app.settings import Settings
 from tests.support.audit import breaches
 from tests.support.database import Cluster
 from tests.support.environment import ROOT, WEBHOOK_SECRET, inherited
@@ -21,6 +22,7 @@ from tests.support.polling import eventually
 from tests.support.processes import free_port
 
 RUN = {"sh", "sql"}
+HAS_CLIENT = "url" in Settings.model_fields
 # What a page takes for granted in the reader's own database.
 FOREIGN = """
     create table public.orders (id integer primary key, state text not null);
@@ -32,7 +34,7 @@ START_SECONDS = 60
 def is_run(block: Block) -> bool:
     if block.said("not run") is not None:
         return False
-    return block.language in RUN or block.note == "run"
+    return block.language in RUN or block.is_live
 
 
 PAGES = sorted({block.page for block in all_blocks() if is_run(block)})

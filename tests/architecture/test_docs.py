@@ -33,9 +33,9 @@ NOT_RUN = {
     ("performance.md", "it takes most of an hour"),
     ("operations.md", "nginx is not part of the suite"),
 }
-# Which are checked without a note: sh and sql by tests/acceptance/test_pages.py.
+# Those without a note: sh, sql and what uses the client are run by tests/acceptance/test_pages.py.
 CHECKED = {"sh", "sql", "python", "json"}
-NOTES = {"answer", "request", "shape", "file", "run", "refused", "not run"}
+NOTES = {"answer", "request", "shape", "file", "refused", "not run"}
 
 each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 
@@ -131,7 +131,7 @@ def test_json_is_json(block: Block) -> None:
 
 @pytest.mark.parametrize("block", [b for b in all_blocks() if b.language == "python"], ids=str)
 def test_python_code_runs(block: Block, tmp_path: Path) -> None:
-    if block.note == "run" or block.said("not run") is not None:
+    if block.is_live or block.said("not run") is not None:
         return
     module = tmp_path / "page.py"
     module.write_text(block.code)

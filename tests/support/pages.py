@@ -45,6 +45,11 @@ class Block:
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
 
+    @property
+    def is_live(self) -> bool:
+        """Whether its code speaks to a service."""
+        return self.language == "python" and "from app.client" in self.code
+
     def said(self, what: str) -> str | None:
         """What stands behind `what:` in the note; empty where nothing does."""
         head, _, rest = self.note.partition(":")
