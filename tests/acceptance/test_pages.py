@@ -13,7 +13,6 @@ import httpx
 import psycopg
 import pytest
 
-from app.settings import Settings
 from tests.support.audit import breaches
 from tests.support.database import Cluster
 from tests.support.environment import ROOT, WEBHOOK_SECRET, inherited
@@ -22,7 +21,8 @@ from tests.support.polling import eventually
 from tests.support.processes import free_port
 
 RUN = {"sh", "sql"}
-HAS_CLIENT = "url" in Settings.model_fields
+# tests/integration/cli/test_documents.py runs these.
+ELSEWHERE = {"cli.md", "client.md"}
 # What a page takes for granted in the reader's own database.
 FOREIGN = """
     create table public.orders (id integer primary key, state text not null);
@@ -34,10 +34,10 @@ START_SECONDS = 60
 def is_run(block: Block) -> bool:
     if block.said("not run") is not None:
         return False
-    return block.language in RUN or block.is_live
+    return block.language in RUN
 
 
-PAGES = sorted({block.page for block in all_blocks() if is_run(block)})
+PAGES = sorted({block.page for block in all_blocks() if is_run(block)} - ELSEWHERE)
 
 
 @pytest.fixture(scope="module")
@@ -143,10 +143,8 @@ def test_what_a_page_says_is_so(
         elif block.language == "sh":
             reader.type(block)
             expect_no_problem(block, reader)
-        elif block.language == "sql":
-            query(url, block)
         else:
-            reader.run_python(block, [sys.executable])
+            query(url, block)
     assert asyncio.run(breaches(url)) == []
 
 

@@ -23,7 +23,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 # Written elsewhere; linked already.
-TO_COME = {"streams.md", "console.md", "submit-from-sql.md"}
+TO_COME = {"console.md"}
 # Blocks of the manual that no test runs, and why. All others are run, or checked by what they are.
 NOT_RUN = {
     ("quickstart.md", "it installs Perdure"),
@@ -31,9 +31,11 @@ NOT_RUN = {
     ("tools.md", "tests/acceptance/test_verify.py runs it"),
     ("verify.md", "tests/acceptance/test_verify.py runs it"),
     ("performance.md", "it takes most of an hour"),
+    ("streams.md", "frames of a stream"),
     ("operations.md", "nginx is not part of the suite"),
 }
-# Those without a note: sh, sql and what uses the client are run by tests/acceptance/test_pages.py.
+# Without a note, sh and sql are run by tests/acceptance/test_pages.py; what uses the client or its
+# commands by tests/integration/cli/test_documents.py.
 CHECKED = {"sh", "sql", "python", "json"}
 NOTES = {"answer", "request", "shape", "file", "refused", "not run"}
 

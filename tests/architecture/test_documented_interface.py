@@ -10,7 +10,6 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from app import errors
-from app.cli import application as commands
 from app.domain.limits import Limits
 from app.http.application import build
 from app.http.parts import Parts
@@ -130,13 +129,6 @@ def test_each_event_is_in_the_manual_and_no_other() -> None:
 def test_each_limit_is_named() -> None:
     for name in inspect.signature(Limits).parameters:
         assert f"`{name}`" in read("tools.md"), name
-
-
-def test_each_command_is_in_the_manual() -> None:
-    if (DOCS / "cli.md").exists():
-        for command in commands.registered_commands:
-            if not command.hidden:
-                assert f"perdure {command.name}" in read("cli.md"), command.name
 
 
 def notes(what: str) -> list[Block]:

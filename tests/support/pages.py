@@ -88,9 +88,6 @@ class Reader:
     def type(self, block: Block) -> None:
         self._run(block, ["bash", "-euo", "pipefail", "-c", self._filled(block)])
 
-    def run_python(self, block: Block, program: list[str]) -> None:
-        self._run(block, [*program, "-c", self._filled(block)])
-
     def compare(self, block: Block) -> None:
         """The page's answer is part of the one that came."""
         assert self.answers, f"{block}: nothing was answered"
