@@ -24,8 +24,9 @@ tests that kill one there. They start real processes on a real PostgreSQL; after
 audit of the database must find no broken invariant.
 
 This page is made by `make guarantees` from `tests/guarantees/claims.toml`; do not edit it. A run of
-the suite fails if a test named here fails, is skipped or is not there. Names are of functions in
-`tests/acceptance` and `tests/migration`; a name without brackets stands for all its cases.
+the suite fails if a test named here fails or is not there; one that is recorded, or made for a
+change to be accepted, also if one is skipped. Names are of functions in `tests/acceptance` and
+`tests/migration`; a name without brackets stands for all its cases.
 """
 NOT_RECORDED = "No run of the acceptance tests has been recorded yet: `make guarantees` does it.\n"
 
