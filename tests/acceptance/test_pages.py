@@ -40,17 +40,29 @@ def is_run(block: Block) -> bool:
 PAGES = sorted({block.page for block in all_blocks() if is_run(block)} - ELSEWHERE)
 
 
+def files() -> dict[str, str]:
+    """What a reader saves: from the pages, and the README's one agent."""
+    (readme,) = (b.code for b in blocks_of(ROOT / "README.md") if b.language == "python")
+    saved = {block.said("file"): block.code for block in all_blocks()}
+    return {"agents.py": readme} | {name: code for name, code in saved.items() if name}
+
+
+def replaced(ports: dict[str, int]) -> dict[str, str]:
+    return {":8000": f":{ports['api']}", ":8081": f":{ports['provider']}"}
+
+
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(tmp_path_factory: pytest.TempPathFactory, ports: dict[str, int]) -> Path:
     """Where the reader is: the files of all pages, and `perdure` as it is called there."""
     place = tmp_path_factory.mktemp("reader")
     command = place / "bin" / "perdure"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m app.cli "$@"\n')
     command.chmod(0o755)
-    for block in all_blocks():
-        if (name := block.said("file")) is not None:
-            (place / name).write_text(block.code)
+    for name, code in files().items():
+        for written, meant in replaced(ports).items():
+            code = code.replace(written, meant)
+        (place / name).write_text(code)
     return place
 
 
@@ -70,14 +82,13 @@ def url(cluster: Cluster) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def env(directory: Path, ports: dict[str, int], url: str) -> dict[str, str]:
-    modules = [block.said("file") for block in all_blocks() if block.said("file")]
     return inherited() | {
         "PATH": f"{directory / 'bin'}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "PERDURE_DATABASE_URL": url,
         "PERDURE_PORT": str(ports["api"]),
         "PERDURE_URL": f"http://127.0.0.1:{ports['api']}",
-        "PERDURE_AGENTS": ",".join(["app.agents", *filter(None, modules)]),
+        "PERDURE_AGENTS": ",".join(["app.agents", *files()]),
         "PERDURE_WEBHOOK_SECRET": WEBHOOK_SECRET,
         "PAYMENTS_URL": f"http://127.0.0.1:{ports['provider']}",
     }
@@ -133,8 +144,7 @@ def started(directory: Path, env: dict[str, str], ready: str, *command: str) -> 
 def test_what_a_page_says_is_so(
     page: str, directory: Path, env: dict[str, str], ports: dict[str, int], url: str
 ) -> None:
-    replaced = {":8000": f":{ports['api']}", ":8081": f":{ports['provider']}"}
-    reader = Reader(directory, env, replaced)
+    reader = Reader(directory, env, replaced(ports))
     for block in blocks_of(ROOT / "docs" / page):
         if block.note == "answer":
             reader.compare(block)
