@@ -17,7 +17,7 @@ from app.domain.ids import WorkerId, new_worker_id
 from app.durable import runtime
 from app.durable.duties import Duties
 from app.durable.enqueue import Legs
-from app.durable.execution import Bench, installed
+from app.durable.execution import Bench, installed, is_at_work
 from app.durable.isolation import Isolation, be_the_first_to_go
 from app.durable.lease import Lease
 from app.durable.liveness import own_identity
@@ -50,7 +50,7 @@ def serve(settings: Settings, *, isolated: bool = False) -> None:
 
     `isolated`: carries out only what workers have died of, and ends when there is no more.
     """
-    stop = _await_signal()
+    stop, launched = _await_signal()
     runtime.prepare()
     registry = load(",".join(settings.agents))
     check_model_access()
@@ -65,13 +65,17 @@ def serve(settings: Settings, *, isolated: bool = False) -> None:
     duties = Duties(bench, lease, url, lambda: _abandon(bench), isolation, retention)
     with installed(bench), nullcontext() if isolated else _webhooks(settings, url):
         duties.start()
-        runtime.configure(url, bench.worker, lambda: bench.draining.is_set() and not bench.active)
+        config = runtime.configure(
+            url, worker, lambda: bench.draining.is_set() and not bench.active
+        )
         if isolation is None:
             be_the_first_to_go()
-            runtime.launch_isolated()
+            runtime.launch_isolated(config)
+            launched.set()
             _stay_while_needed(bench, stop)
         else:
-            runtime.launch(settings.worker_concurrency, _key_limits(settings))
+            runtime.launch(config, settings.worker_concurrency, _key_limits(settings))
+            launched.set()
             log.info("worker %s is ready", bench.worker)
             stop.wait()
         log.info("worker %s hands over its runs", bench.worker)
@@ -189,17 +193,20 @@ def _lease(bench: Bench, settings: Settings, url: str, *, isolated: bool) -> Lea
     )
 
 
-def _await_signal() -> threading.Event:
-    stop = threading.Event()
+def _await_signal() -> tuple[threading.Event, threading.Event]:
+    """The first is set by a signal; before the second one is, there is nothing to hand over."""
+    stop, launched = threading.Event(), threading.Event()
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
             os._exit(1)
+        if not launched.is_set() and not is_at_work():
+            os._exit(0)
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, handle)
-    return stop
+    return stop, launched
 
 
 def _abandon(bench: Bench) -> None:

@@ -134,6 +134,11 @@ def installed(made: Bench) -> Iterator[None]:
         _bench.remove(made)
 
 
+def is_at_work() -> bool:
+    """Whether this process has a leg in hand."""
+    return any(made.active for made in _bench)
+
+
 @contextlib.contextmanager
 def in_hand(run: str, leg: int) -> Iterator[None]:
     """This process is at this leg; the journal alone cannot tell."""

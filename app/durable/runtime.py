@@ -3,8 +3,10 @@
 import logging
 import math
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 import sqlalchemy
@@ -16,6 +18,8 @@ import app.durable.leg  # noqa: F401 - registers the workflow and its steps unde
 from app.durable import engine, names
 from app.durable.serializer import JournalSerializer, refuse_pickle
 from app.store.db import sqlalchemy_url
+
+log = logging.getLogger(__name__)
 
 CLOSING_SECONDS = 3.0
 
@@ -40,8 +44,8 @@ def _call_it_a_disconnect(context: sqlalchemy.ExceptionContext) -> None:
         context.is_disconnect = True
 
 
-def configure(url: str, worker: str, is_leaving: Callable[[], bool]) -> None:
-    config: DBOSConfig = {
+def configure(url: str, worker: str, is_leaving: Callable[[], bool]) -> DBOSConfig:
+    return {
         "name": names.APPLICATION,
         "system_database_url": sqlalchemy_url(url),
         "system_database_engine": engine.make(url, is_leaving),
@@ -54,7 +58,6 @@ def configure(url: str, worker: str, is_leaving: Callable[[], bool]) -> None:
         "run_migrations": False,
         "log_level": "WARNING",
     }
-    DBOS(config=config)
 
 
 @dataclass(frozen=True)
@@ -76,12 +79,11 @@ class KeyLimits:
         return min(math.ceil(of_worker * 4 / 5), self.concurrency or of_worker)
 
 
-def launch(concurrency: int, of_key: KeyLimits | None = None) -> None:
+def launch(config: DBOSConfig, concurrency: int, of_key: KeyLimits | None = None) -> None:
     """Blocks, and must not run on the event loop."""
     of_key = of_key or KeyLimits()
-    DBOS.listen_queues([names.RUNS, names.QUEUE])
-    DBOS.launch()
-    DBOS.register_queue(
+    _launch(config, [names.RUNS, names.QUEUE])
+    _register(
         names.RUNS,
         worker_concurrency=concurrency,
         partition_concurrency=of_key.concurrency,
@@ -91,7 +93,7 @@ def launch(concurrency: int, of_key: KeyLimits | None = None) -> None:
         polling_interval_sec=0.05,
         on_conflict="always_update",
     )
-    DBOS.register_queue(
+    _register(
         names.QUEUE,
         worker_concurrency=concurrency,
         polling_interval_sec=1.0,
@@ -99,11 +101,35 @@ def launch(concurrency: int, of_key: KeyLimits | None = None) -> None:
     )
 
 
-def launch_isolated() -> None:
+def _launch(config: DBOSConfig, queues: list[str]) -> None:
+    """Here DBOS gives up when its connection is cut, instead of trying again."""
+    while True:
+        DBOS(config=config)
+        DBOS.listen_queues(queues)
+        try:
+            DBOS.launch()
+            return
+        except sqlalchemy.exc.OperationalError as error:
+            log.warning("DBOS starts again: %s", error.orig)
+            DBOS.destroy()
+        time.sleep(engine.PAUSE)
+
+
+def _register(name: str, **options: Any) -> None:
+    """And here."""
+    while True:
+        try:
+            DBOS.register_queue(name, **options)
+            return
+        except sqlalchemy.exc.OperationalError as error:
+            log.warning("queue %s cannot be registered: %s", name, error.orig)
+        time.sleep(engine.PAUSE)
+
+
+def launch_isolated(config: DBOSConfig) -> None:
     """The same for a process that carries out suspects, one at a time."""
-    DBOS.listen_queues([names.SUSPECTS])
-    DBOS.launch()
-    DBOS.register_queue(
+    _launch(config, [names.SUSPECTS])
+    _register(
         names.SUSPECTS,
         worker_concurrency=1,
         polling_interval_sec=0.2,

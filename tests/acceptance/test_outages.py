@@ -178,17 +178,19 @@ async def accepted(client: Client, mark: str) -> str:
     return await eventually(probe, "a run was accepted", in_time(BACK_OFF_SECONDS))
 
 
-@pytest.mark.parametrize("at_work", [True, False], ids=["at_work", "idle"])
+@pytest.mark.parametrize("doing", ["at_work", "idle", "starting"])
 async def test_a_worker_told_to_stop_while_the_database_is_away_ends_in_time(
     troubled: Troubled,
     world: World,
     client: Client,
     deployment: Deployment,
-    at_work: bool,
+    doing: str,
     say_aloud: Callable[[str], None],
 ) -> None:
     run = None
-    if at_work:
+    if doing == "starting":
+        await deployment.crash()
+    if doing == "at_work":
         gate = world.gate("pay:before")
         run = await client.submit(use("pay_idem", ref="leaving"), say("paid"))
         await gate.reached()

@@ -36,9 +36,8 @@ WAITERS = """
     select pid from pg_locks
     where locktype = 'advisory' and classid = 7065 and objid = %s and not granted
 """
-LEDGER_WAITERS = """
-    select pid from pg_locks
-    where relation = 'perdure.calls'::regclass and not granted
+TABLE_WAITERS = """
+    select pid from pg_locks where relation = %s::regclass and not granted
 """
 
 ROW_WAITERS = """
@@ -177,28 +176,50 @@ class HeldEvent:
 
 
 @contextmanager
-def locked_ledger(database_url: str) -> Iterator["LockedLedger"]:
-    """Whoever touches the ledger waits while this is open."""
+def locked_table(database_url: str, table: str) -> Iterator["LockedTable"]:
+    """Whoever touches it waits while this is open."""
+    name = sql.Identifier(*table.split("."))
     with (
         psycopg.connect(database_url) as holder,
         psycopg.connect(database_url, autocommit=True) as observer,
     ):
-        holder.execute("lock table perdure.calls in access exclusive mode")
-        yield LockedLedger(observer)
+        holder.execute(sql.SQL("lock table {} in access exclusive mode").format(name))
+        yield LockedTable(observer, table)
         holder.rollback()
 
 
 @dataclass(frozen=True)
-class LockedLedger:
-    """Sees who waits for the ledger."""
+class LockedTable:
+    """Sees who waits for it."""
 
     observer: psycopg.Connection
+    table: str
 
     async def awaited(self) -> None:
         async def probe() -> bool:
-            return self.observer.execute(LEDGER_WAITERS).fetchone() is not None
+            return self.observer.execute(TABLE_WAITERS, [self.table]).fetchone() is not None
 
-        await eventually(probe, "somebody waited for the ledger")
+        await eventually(probe, f"somebody waited for {self.table}")
+
+    def cut_off(self) -> None:
+        """Ends the sessions of those who wait."""
+        for (pid,) in self.observer.execute(TABLE_WAITERS, [self.table]).fetchall():
+            self.observer.execute("select pg_terminate_backend(%s)", [pid])
+
+
+@contextmanager
+def held_row(
+    database_url: str, table: str, column: str, value: str
+) -> Iterator[psycopg.Connection]:
+    """Whoever changes this row waits, until the connection rolls back or this is over."""
+    with psycopg.connect(database_url) as holder:
+        holder.execute(
+            sql.SQL("select from {} where {} = {} for update").format(
+                sql.Identifier(*table.split(".")), sql.Identifier(column), value
+            )
+        )
+        yield holder
+        holder.rollback()
 
 
 async def awaited_row(database_url: str) -> None:

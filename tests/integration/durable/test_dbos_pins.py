@@ -31,8 +31,7 @@ def worker(url: str) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DefaultSerializer, "deserialize", DefaultSerializer.deserialize)
         runtime.prepare()
-        runtime.configure(url, "pin-worker", lambda: False)
-        runtime.launch(10)
+        runtime.launch(runtime.configure(url, "pin-worker", lambda: False), 10)
         yield "pin-worker"
         runtime.leave(0)
 
