@@ -43,20 +43,18 @@ async def own_deployment(cluster: Cluster, tmp_path: Path) -> AsyncIterator[Depl
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared_deployment(
-    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> AsyncIterator[Deployment]:
-    """One service for all tests of a module that kill nothing."""
-    async with deployed(cluster, tmp_path_factory.mktemp("logs")) as deployment:
+    """One service for the tests of a module; its `SERVICE`, if it has one, is the environment."""
+    env = getattr(request.module, "SERVICE", {})
+    async with deployed(cluster, tmp_path_factory.mktemp("logs"), **env) as deployment:
         yield deployment
 
 
 @pytest_asyncio.fixture
 async def mended_deployment(shared_deployment: Deployment) -> Deployment:
-    """The module's one service, with all that earlier tests have killed."""
-    if shared_deployment.api is None or shared_deployment.api.exit_code is not None:
-        await shared_deployment.restart_api()
-    if not shared_deployment.workers:
-        await shared_deployment.start_worker()
+    """The module's one service, with one worker, whatever earlier tests have killed or added."""
+    await shared_deployment.mend()
     return shared_deployment
 
 

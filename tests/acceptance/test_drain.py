@@ -2,16 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from app import Agent, DidNotHappen, Happened, ToolContext, tool
-from tests.acceptance.conftest import deployed
 from tests.support.client import Client, Json
-from tests.support.database import Cluster
 from tests.support.deployment import Deployment
 from tests.support.environment import AGENTS
 from tests.support.gates import Gate
@@ -22,6 +19,10 @@ from tests.support.processes import Process
 from tests.support.receiver import Receiver
 from tests.support.scripts import Step, say, use
 from tests.support.world import World
+
+pytestmark = pytest.mark.mended
+
+SERVICE = {"PERDURE_AGENTS": f"{AGENTS},{__name__}"}
 
 EACH = 4
 
@@ -40,22 +41,6 @@ def count_once(ctx: ToolContext, name: str) -> Reply:
 threaded = Agent(
     name="threaded", model="claude-sonnet-5", instructions="Count.", tools=[count_once]
 )
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared_deployment(
-    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Deployment]:
-    logs = tmp_path_factory.mktemp("logs")
-    async with deployed(cluster, logs, PERDURE_AGENTS=f"{AGENTS},{__name__}") as deployment:
-        yield deployment
-
-
-@pytest_asyncio.fixture
-async def deployment(shared_deployment: Deployment) -> Deployment:
-    """One service for all tests; each finds one worker."""
-    await shared_deployment.mend()
-    return shared_deployment
 
 
 @pytest.fixture

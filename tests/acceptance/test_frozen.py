@@ -1,16 +1,12 @@
 """A worker that freezes loses its runs; when it wakes up, what it still does is refused."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 from sqlalchemy import text as sql
 
 from app import Agent, ToolContext, tool
-from tests.acceptance.conftest import deployed
 from tests.support.client import Client
-from tests.support.database import Cluster
 from tests.support.deployment import Deployment
 from tests.support.environment import AGENTS
 from tests.support.gates import Gate
@@ -20,6 +16,10 @@ from tests.support.processes import Process
 from tests.support.scripts import Step, say, use
 from tests.support.tools import INSERT_NOTE
 from tests.support.world import World
+
+pytestmark = pytest.mark.mended
+
+SERVICE = {"PERDURE_AGENTS": f"{AGENTS},{__name__}", "PERDURE_LEASE_SECONDS": "3"}
 
 LOCK = sql("select pg_advisory_xact_lock(hashtext(:name))")
 
@@ -56,22 +56,6 @@ PAID = {
 locker = Agent(
     name="locker", model="claude-sonnet-5", instructions="Note it.", tools=[locking, locking_sync]
 )
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared_deployment(
-    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Deployment]:
-    env = {"PERDURE_AGENTS": f"{AGENTS},{__name__}", "PERDURE_LEASE_SECONDS": "3"}
-    async with deployed(cluster, tmp_path_factory.mktemp("logs"), 1, **env) as deployment:
-        yield deployment
-
-
-@pytest_asyncio.fixture
-async def deployment(shared_deployment: Deployment) -> Deployment:
-    """One service for all tests; each finds one worker."""
-    await shared_deployment.mend()
-    return shared_deployment
 
 
 async def frozen(deployment: Deployment) -> Process:

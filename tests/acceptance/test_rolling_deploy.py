@@ -1,29 +1,20 @@
 """Two releases, side by side or one after the other: every run goes on, on what there is then."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 import psycopg
 import pytest
 import pytest_asyncio
 
-from tests.acceptance.conftest import deployed
 from tests.support.client import Client, Json
-from tests.support.database import Cluster
 from tests.support.deployment import Deployment
 from tests.support.polling import eventually
 from tests.support.scripts import Step, say, use
 from tests.support.world import World
 
+SERVICE = {"PERDURE_AGENTS": "tests.support.deploys"}
+
 OTHERS = 9
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared_deployment(
-    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Deployment]:
-    logs = tmp_path_factory.mktemp("logs")
-    async with deployed(cluster, logs, PERDURE_AGENTS="tests.support.deploys") as deployment:
-        yield deployment
 
 
 @pytest_asyncio.fixture

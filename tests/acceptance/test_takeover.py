@@ -2,15 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 
 from app import Agent, ToolContext, tool
-from tests.acceptance.conftest import deployed
 from tests.support.client import Client
-from tests.support.database import Cluster
 from tests.support.deployment import Deployment
 from tests.support.environment import AGENTS
 from tests.support.outside import Reply, effect
@@ -19,7 +15,10 @@ from tests.support.sampling import FULL
 from tests.support.scripts import say, use
 from tests.support.world import World
 
+pytestmark = pytest.mark.mended
+
 LEASE = 3
+SERVICE = {"PERDURE_AGENTS": f"{AGENTS},{__name__}", "PERDURE_LEASE_SECONDS": str(LEASE)}
 PARKED = 50 if FULL else 20
 
 
@@ -32,22 +31,6 @@ async def block(ctx: ToolContext, seconds: float) -> Reply:
 
 
 blocker = Agent(name="blocker", model="claude-sonnet-5", instructions="Stay.", tools=[block])
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared_deployment(
-    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Deployment]:
-    env = {"PERDURE_AGENTS": f"{AGENTS},{__name__}", "PERDURE_LEASE_SECONDS": str(LEASE)}
-    async with deployed(cluster, tmp_path_factory.mktemp("logs"), 1, **env) as deployment:
-        yield deployment
-
-
-@pytest_asyncio.fixture
-async def deployment(shared_deployment: Deployment) -> Deployment:
-    """One service for all tests; each finds one worker."""
-    await shared_deployment.mend()
-    return shared_deployment
 
 
 @pytest.mark.case("B01")

@@ -1,20 +1,20 @@
 """Deadlines of questions pass by the database's clock, whoever lives or looks at the time."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
-import pytest_asyncio
 
 from app import Agent, ToolContext, tool
-from tests.acceptance.conftest import deployed
 from tests.support.client import Client, Json
-from tests.support.database import Cluster
 from tests.support.deployment import Deployment
 from tests.support.outside import Reply, pay
 from tests.support.scripts import say, use
 from tests.support.world import World
+
+pytestmark = pytest.mark.mended
+
+SERVICE = {"PERDURE_AGENTS": __name__}
 
 LIFE = timedelta(seconds=5)
 PASSED = LIFE.total_seconds() + 0.5
@@ -34,22 +34,6 @@ async def sign(ctx: ToolContext, ref: str) -> Reply:
 
 
 hasty = Agent(name="hasty", model="claude-sonnet-5", instructions="Hurry.", tools=[refund, sign])
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared_deployment(
-    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Deployment]:
-    logs = tmp_path_factory.mktemp("logs")
-    async with deployed(cluster, logs, PERDURE_AGENTS=__name__) as deployment:
-        yield deployment
-
-
-@pytest_asyncio.fixture
-async def deployment(shared_deployment: Deployment) -> Deployment:
-    """One service for all tests; each finds it whole."""
-    await shared_deployment.mend()
-    return shared_deployment
 
 
 async def asked(client: Client, tool: str, ref: str) -> tuple[str, Json]:

@@ -1,16 +1,12 @@
 """kill -9 in the commit of every record that a wait leaves: it is lost whole or kept whole."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from app import Agent, ToolContext, tool
-from tests.acceptance.conftest import deployed
 from tests.support.client import Client, Json
-from tests.support.database import Cluster
 from tests.support.deployment import Deployment
 from tests.support.environment import AGENTS
 from tests.support.outside import Reply
@@ -18,6 +14,10 @@ from tests.support.sabotage import HeldEvent, held_commit
 from tests.support.sampling import sampled
 from tests.support.scripts import Step, by_attempt, refuse, say, use
 from tests.support.world import World
+
+pytestmark = pytest.mark.mended
+
+SERVICE = {"PERDURE_AGENTS": f"{AGENTS},{__name__}"}
 
 TOOLS = {"idempotent": "refund", "at_most_once": "refund_once"}
 POLICIES = list(TOOLS)
@@ -38,22 +38,6 @@ async def sign(ctx: ToolContext, document: str) -> Reply:
 
 
 clerk = Agent(name="clerk", model="claude-sonnet-5", instructions="File it.", tools=[sign])
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared_deployment(
-    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Deployment]:
-    logs = tmp_path_factory.mktemp("logs")
-    async with deployed(cluster, logs, PERDURE_AGENTS=f"{AGENTS},{__name__}") as deployment:
-        yield deployment
-
-
-@pytest_asyncio.fixture
-async def deployment(shared_deployment: Deployment) -> Deployment:
-    """One service for all kills; each test finds it whole."""
-    await shared_deployment.mend()
-    return shared_deployment
 
 
 async def kill_in_commit(deployment: Deployment, commit: HeldEvent, how: str) -> None:
