@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -12,12 +12,15 @@ import pytest
 from app import Agent
 from tests.support.client import Client
 from tests.support.deployment import Deployment
-from tests.support.polling import eventually
+from tests.support.gates import Gate
+from tests.support.memory import Group, tight_group
+from tests.support.polling import eventually, in_time
+from tests.support.sampling import FULL
 from tests.support.scripts import say, use
 from tests.support.world import World
 
 LINUX = sys.platform == "linux"
-NEIGHBOURS = 12
+NEIGHBOURS = 99 if FULL else 12
 # Two losses take a run out of the workers, two more there to its end.
 IN_WORKERS, ALONE = 2, 2
 
@@ -58,21 +61,30 @@ async def is_gone(pid: int) -> bool:
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.timeout(300)
 async def test_a_run_that_kills_its_workers_is_buried_and_its_neighbours_live(
     world: World, client: Client, deployment: Deployment
 ) -> None:
+    """They are all in model calls, on two workers; from its third try on it disturbs nobody."""
     gate = world.gate("llm:1", span=10 * NEIGHBOURS)
+    third = world.gate("deadly:before", nth=IN_WORKERS + 1)
+    await deployment.start_worker()
     names = [f"<neighbour {number}>" for number in range(NEIGHBOURS)]
     neighbours = [
         await client.submit(use("doc_read", name="d"), say("alive"), preface=name) for name in names
     ]
-    await gate.reached(holding=NEIGHBOURS)
+    await gate.reached(in_time(30), holding=NEIGHBOURS)
     async with replaced(deployment):
         poison = await client.submit(use("deadly", deaths=IN_WORKERS + ALONE), say("dead"))
-        ended = await client.ended(poison["id"], within=90)
+        await third.reached(in_time(60))
+        await eventually(lambda: all_held(gate), "the neighbours are at it again", in_time(60))
+        asked = gate.arrivals
+        third.open()
+        ended = await client.ended(poison["id"], within=in_time(60))
+        assert (gate.held, gate.arrivals) == (NEIGHBOURS, asked)
         gate.open()
         for run in neighbours:
-            await client.succeeded(run["id"], within=60)
+            await client.succeeded(run["id"], within=in_time(60))
 
         assert ended["status"] == "dead_letter"
         assert "died" in ended["error"]["detail"]
@@ -82,6 +94,10 @@ async def test_a_run_that_kills_its_workers_is_buried_and_its_neighbours_live(
         for name, run in zip(names, neighbours, strict=True):
             assert len(world.model.about(name)) <= 2 + IN_WORKERS
             assert await client.strandings(run["id"]) == []
+
+
+async def all_held(gate: Gate) -> bool:
+    return gate.held == NEIGHBOURS
 
 
 async def test_a_buried_run_that_is_resumed_may_fail_as_often_again(
@@ -116,6 +132,37 @@ async def test_a_run_that_survives_by_itself_goes_on_among_the_others(
         assert goes_first(alone)
     deployment.kill9()
     await eventually(lambda: is_gone(alone), "the child went with its worker")
+
+
+@pytest.fixture
+def tight(tmp_path: Path) -> Iterator[Group | None]:
+    with tight_group(f"perdure-{tmp_path.name}") as group:
+        yield group
+
+
+@pytest.mark.skipif(not LINUX, reason="only Linux tells what a process takes")
+@pytest.mark.parametrize("ended_by", ["the kernel", "a limit"])
+async def test_memory_that_runs_out_takes_the_isolated_process_and_not_its_worker(
+    tight: Group | None, world: World, client: Client, deployment: Deployment, ended_by: str
+) -> None:
+    """Both stand in one group when the kernel has to choose."""
+    if ended_by == "a limit":
+        tight = None
+    elif tight is None:
+        pytest.skip("no memory group can be made here")
+    third = world.gate("deadly:before", nth=IN_WORKERS + 1)
+    async with replaced(deployment):
+        group = str(tight.path) if tight else ""
+        step = use("deadly", deaths=IN_WORKERS + 1, how="memory", group=group)
+        run = await client.submit(step, say("alive after all"))
+        await third.reached(in_time(30))
+        if tight is not None:
+            tight.add(deployment.worker.pid)
+        third.open()
+        await client.succeeded(run["id"], within=in_time(60))
+        assert dead(deployment) == IN_WORKERS
+        if tight is not None:
+            assert tight.killed == IN_WORKERS + 1
 
 
 async def test_a_run_whose_agent_the_first_worker_lacks_is_isolated_by_another(
