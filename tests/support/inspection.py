@@ -5,6 +5,8 @@ from datetime import datetime
 import psycopg
 from psycopg import sql
 
+from app.store.workers import JANITOR
+
 TABLES = """
     select schemaname, tablename from pg_tables
     where schemaname not in ('pg_catalog', 'information_schema')
@@ -24,6 +26,26 @@ def pid_of_worker(database_url: str, worker: str) -> int:
         (pid,) = row.fetchone() or (None,)
         assert isinstance(pid, int), f"no worker {worker}"
         return pid
+
+
+def janitor(database_url: str) -> str | None:
+    """The worker that is elected."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        row = connection.execute(
+            """select w.id from pg_locks l join pg_stat_activity a on a.pid = l.pid
+               join perdure.workers w on right(w.id, 63) = a.application_name
+               where l.locktype = 'advisory' and l.classid = %s and l.granted
+                 and a.datname = current_database()""",
+            [JANITOR],
+        ).fetchone()
+        return None if row is None else str(row[0])
+
+
+def is_given_up(database_url: str, worker: str) -> bool:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        row = connection.execute("select dead_at from perdure.workers where id = %s", [worker])
+        (dead_at,) = row.fetchone() or (None,)
+        return dead_at is not None
 
 
 def legs_of(database_url: str, worker: str) -> list[str]:
