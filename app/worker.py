@@ -78,14 +78,18 @@ def serve(settings: Settings, *, isolated: bool = False) -> None:
             launched.set()
             log.info("worker %s is ready", bench.worker)
             stop.wait()
-        log.info("worker %s hands over its runs", bench.worker)
-        bench.draining.set()
-        duties.leave(settings.grace_seconds)
-        runtime.leave(settings.grace_seconds)
-        duties.end()
+        _hand_over(bench, duties, settings.grace_seconds)
     # Bodies that outlived the grace time end with the process; threads cannot be stopped otherwise.
     logging.shutdown()
     os._exit(0)
+
+
+def _hand_over(bench: Bench, duties: Duties, grace: float) -> None:
+    log.info("worker %s hands over its runs", bench.worker)
+    bench.draining.set()
+    duties.leave(grace)
+    runtime.leave(grace)
+    duties.end()
 
 
 def _stay_while_needed(bench: Bench, stop: threading.Event) -> None:

@@ -22,8 +22,6 @@ SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
-# Written elsewhere; linked already.
-TO_COME = {"console.md"}
 # Blocks of the manual that no test runs, and why. All others are run, or checked by what they are.
 NOT_RUN = {
     ("quickstart.md", "it installs Perdure"),
@@ -65,8 +63,6 @@ def list_broken_links(document: Path) -> list[str]:
         if "://" in path:
             continue
         target = (document.parent / path).resolve() if path else document
-        if target.name in TO_COME and not target.exists():
-            continue
         if not target.exists() or (anchor and anchor not in list_anchors(target)):
             broken.append(link)
     return broken
