@@ -21,6 +21,13 @@ def http(served: Served) -> httpx.AsyncClient:
     return served.http
 
 
+@pytest.fixture
+def never_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the hub begins."""
+    monkeypatch.setattr(hub_module, "POLL_SECONDS", 3600)
+
+
+@pytest.mark.usefixtures("never_polls")
 async def test_a_long_log_comes_whole(http: httpx.AsyncClient, rows: Rows) -> None:
     run = await rows.run(status="succeeded", finished_at="2030-01-01")
     await rows.events(run, *["call.started"] * 350, "run.succeeded")
@@ -67,12 +74,6 @@ async def test_a_run_that_was_resumed_is_followed_past_its_first_end(
         await rows.events(run, "run.succeeded")
         await rows.end(run)
         assert [frame.event for frame in await stream.rest()] == ["run.succeeded"]
-
-
-@pytest.fixture
-def never_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the hub begins."""
-    monkeypatch.setattr(hub_module, "POLL_SECONDS", 3600)
 
 
 @pytest.mark.usefixtures("never_polls")
