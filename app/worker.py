@@ -52,8 +52,7 @@ def serve(settings: Settings, *, isolated: bool = False) -> None:
     """
     stop, launched = _await_signal()
     runtime.prepare()
-    registry = load(",".join(settings.agents))
-    check_model_access()
+    registry = _registry(settings)
     url = settings.database_url.get_secret_value()
     asyncio.run(_introduce(url, registry, allow_unsafe=settings.allow_unsafe_database))
     worker = _worker_id()
@@ -98,14 +97,16 @@ def _stay_while_needed(bench: Bench, stop: threading.Event) -> None:
         idle = 0.0 if bench.active else idle + LOOK_SECONDS
 
 
-def check_model_access() -> None:
-    """Without credentials each run would fail at its first model call."""
+def _registry(settings: Settings) -> Registry:
+    """Refused without credentials: each run of these agents would fail at its first model call."""
+    registry = load(",".join(settings.agents))
     if not AnthropicModel().has_credentials:
         raise ConfigurationError(
             "There are no credentials for the model: ANTHROPIC_API_KEY is not set.",
             hint="Set it. `perdure dev` starts a scripted model instead, and `perdure simulate "
             "model` serves one for ANTHROPIC_BASE_URL, with any key.",
         )
+    return registry
 
 
 def migrate(settings: Settings) -> None:

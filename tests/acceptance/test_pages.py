@@ -21,8 +21,6 @@ from tests.support.polling import eventually
 from tests.support.processes import free_port
 
 RUN = {"sh", "sql"}
-# tests/integration/cli/test_documents.py runs these.
-ELSEWHERE = {"cli.md", "client.md"}
 # What a page takes for granted in the reader's own database.
 FOREIGN = """
     create table public.orders (id integer primary key, state text not null);
@@ -34,10 +32,10 @@ START_SECONDS = 60
 def is_run(block: Block) -> bool:
     if block.said("not run") is not None:
         return False
-    return block.language in RUN
+    return block.language in RUN or block.is_live
 
 
-PAGES = sorted({block.page for block in all_blocks() if is_run(block)} - ELSEWHERE)
+PAGES = sorted({block.page for block in all_blocks() if is_run(block)})
 
 
 def files() -> dict[str, str]:
@@ -153,6 +151,8 @@ def test_what_a_page_says_is_so(
         elif block.language == "sh":
             reader.type(block)
             expect_no_problem(block, reader)
+        elif block.is_live:
+            reader.run_python(block)
         else:
             query(url, block)
     assert asyncio.run(breaches(url)) == []

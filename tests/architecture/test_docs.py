@@ -32,8 +32,7 @@ NOT_RUN = {
     ("streams.md", "frames of a stream"),
     ("operations.md", "nginx is not part of the suite"),
 }
-# Without a note, sh and sql are run by tests/acceptance/test_pages.py; what uses the client or its
-# commands by tests/integration/cli/test_documents.py.
+# Without a note, sh, sql and what uses the client are run by tests/acceptance/test_pages.py.
 CHECKED = {"sh", "sql", "python", "json"}
 NOTES = {"answer", "request", "shape", "file", "refused", "not run"}
 

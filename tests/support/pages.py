@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,6 +88,9 @@ class Reader:
 
     def type(self, block: Block) -> None:
         self._run(block, ["bash", "-euo", "pipefail", "-c", self._filled(block)])
+
+    def run_python(self, block: Block) -> None:
+        self._run(block, [sys.executable, "-c", self._filled(block)])
 
     def compare(self, block: Block) -> None:
         """The page's answer is part of the one that came."""
