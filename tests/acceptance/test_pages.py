@@ -17,7 +17,7 @@ from tests.support.audit import breaches
 from tests.support.database import Cluster
 from tests.support.environment import ROOT, WEBHOOK_SECRET, inherited
 from tests.support.pages import Block, Reader, all_blocks, blocks_of
-from tests.support.polling import eventually
+from tests.support.polling import eventually, in_time
 from tests.support.processes import free_port
 
 RUN = {"sh", "sql"}
@@ -129,11 +129,11 @@ def started(directory: Path, env: dict[str, str], ready: str, *command: str) -> 
             return False
 
     try:
-        asyncio.run(eventually(answers, f"{command[0]} is ready", START_SECONDS))
+        asyncio.run(eventually(answers, f"{command[0]} is ready", in_time(START_SECONDS)))
         yield
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(START_SECONDS)
+        process.wait(in_time(START_SECONDS))
 
 
 @pytest.mark.timeout(300)
