@@ -47,11 +47,6 @@ class Block:
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
 
-    def said(self, what: str) -> str | None:
-        """What stands behind `what:` in the note; empty where nothing does."""
-        head, _, rest = self.note.partition(":")
-        return rest.strip() if head == what else None
-
     @property
     def is_live(self) -> bool:
         """Whether its code speaks to a service."""
