@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import LiteralString
 
 from app.store.db import Connection, Row, row, rows
+from app.store.views_waits import MADE_RULE
 
 # With what a person must know to answer; the tool, as the run's version of its agent declares it.
 TOLD: LiteralString = """
@@ -19,7 +20,7 @@ TOLD: LiteralString = """
 """
 
 CASE: LiteralString = f"""
-select wait.*, {TOLD}
+select wait.*, {MADE_RULE} as made_rule, {TOLD}
 from perdure.waits wait
 join perdure.runs run on run.id = wait.run
 left join perdure.calls call on call.id = wait.call

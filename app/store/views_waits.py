@@ -7,14 +7,19 @@ from app.store.db import Connection, Row, row
 from app.store.views_pages import View
 
 # A rule is made in the transaction that resolves its wait, so an index over its age finds it.
-VIEW: LiteralString = """
-select wait.*, call.tool,
+# Together with an answer.
+MADE_RULE: LiteralString = """
     case when wait.resolution -> 'rule' is not null then (
         select rule.id from perdure.rules rule
         where rule.created_at = wait.resolved_at and rule.wait = wait.id
-    ) end as made_rule
-from perdure.waits wait left join perdure.calls call on call.id = wait.call
+    ) end
 """
+
+VIEW: LiteralString = f"""
+select wait.*, call.tool,
+    {MADE_RULE} as made_rule
+from perdure.waits wait left join perdure.calls call on call.id = wait.call
+"""  # noqa: S608 - a constant
 
 CONDITIONS: Mapping[str, LiteralString] = {
     "run": """wait.run in (
