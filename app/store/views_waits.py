@@ -7,7 +7,6 @@ from app.store.db import Connection, Row, row
 from app.store.views_pages import View
 
 # A rule is made in the transaction that resolves its wait, so an index over its age finds it.
-# Together with an answer.
 MADE_RULE: LiteralString = """
     case when wait.resolution -> 'rule' is not null then (
         select rule.id from perdure.rules rule
