@@ -10,6 +10,7 @@ LONGEST = 65536
 # A turn and an attempt at it.
 Call = tuple[int, int]
 ALL_ATTEMPTS = 2**31
+MEMBERS = {"run": str, "turn": int, "attempt": int, "offset": int, "text": str}
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,18 @@ class Delta:
     text: str
 
     @classmethod
-    def read(cls, payload: str) -> Self:
-        return cls(**json.loads(payload))
+    def read(cls, payload: str) -> Self | None:
+        """None for what is no delta: whoever can connect to the database can notify."""
+        try:
+            said = json.loads(payload)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(said, dict):
+            return None
+        values = [said.get(name) for name in MEMBERS]
+        if [type(value) for value in values] != list(MEMBERS.values()):
+            return None
+        return cls(*values)
 
     @property
     def call(self) -> Call:

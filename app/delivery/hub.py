@@ -63,7 +63,8 @@ class Hub:
         self._name({run for run in runs.split(",") if any(run in each for each in awaited)})
 
     def _hear_delta(self, payload: str) -> None:
-        self.streams.hear(Delta.read(payload))
+        if delta := Delta.read(payload):
+            self.streams.hear(delta)
 
     async def _keep_looking(self) -> None:
         due = monotonic()

@@ -84,7 +84,8 @@ class Stream:
         while self._page is None:
             if self.is_released:
                 return None
-            if delta := self._unheard():
+            # What the model is saying comes after all that is in the log.
+            if not self.is_stale and (delta := self._unheard()):
                 return delta
             self.is_hungry = True
             if self.is_stale:
@@ -156,11 +157,16 @@ class Streams:
                 hungry.setdefault(stream.place, []).append(stream)
         if not hungry:
             return
-        for place, found in (await further(connection, hungry.keys())).items():
-            page = Page(found)
-            for stream in hungry[place]:
-                stream.give(page)
-            self._forget_draft(place[0], page)
+        found = await further(connection, hungry.keys())
+        for place, streams in hungry.items():
+            if place in found:
+                page = Page(found[place])
+                for stream in streams:
+                    stream.give(page)
+                self._forget_draft(place[0], page)
+            else:
+                for stream in streams:
+                    stream.news.set()  # it may have heard something while it was behind
 
     def hear(self, delta: Delta) -> None:
         """Of runs that nobody here watches nothing is kept."""

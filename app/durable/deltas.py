@@ -15,6 +15,7 @@ log = logging.getLogger(__name__)
 
 PAUSE = 0.1
 LOOK = 0.5
+TROUBLE = 5.0
 # Characters kept of one answer, for who comes in its middle.
 LONGEST = 65536
 LARGEST_BYTES = 7900
@@ -86,6 +87,7 @@ class Deltas:
 
     async def _tell(self) -> None:
         while self._sayings:
+            pause = PAUSE
             try:
                 await self._look()
                 await self._send()
@@ -93,7 +95,8 @@ class Deltas:
                 if not is_unavailable(error):
                     log.exception("deltas are not told")
                 self._watched = frozenset()
-            await asyncio.sleep(PAUSE)
+                pause = TROUBLE
+            await asyncio.sleep(pause)
 
     async def _look(self) -> None:
         if time.monotonic() - self._looked_at < LOOK:

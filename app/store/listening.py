@@ -1,8 +1,9 @@
 """The one connection by which a process hears of what others do."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection
-from contextlib import suppress
+from itertools import islice
 
 import psycopg
 from psycopg import sql
@@ -14,6 +15,8 @@ from app.store.watching import DELTAS, key_of, watch
 RETRY_SECONDS = 0.5
 # The lock table has room for some thousand locks of all kinds.
 MOST_WATCHED = 200
+
+log = logging.getLogger(__name__)
 
 # What comes over the two channels.
 Hear = Callable[[str], None]
@@ -29,27 +32,29 @@ class Listener:
         self._changed = asyncio.Event()
 
     def watch(self, runs: Collection[str]) -> None:
-        """From now on these, if they are not too many: their deltas are worth telling."""
-        keys = sorted({key_of(run) for run in runs})
-        self._watched = frozenset(keys[:MOST_WATCHED])
+        """From now on these, the first of them: their deltas are worth telling."""
+        self._watched = frozenset(map(key_of, islice(runs, MOST_WATCHED)))
         self._changed.set()
 
     async def run(self) -> None:
         """Until cancelled, over any number of lost connections."""
         while True:
-            with suppress(psycopg.Error, OSError):
-                async with await self._connect() as connection:
+            try:
+                # Keepalives: a listener only reads, and would never find out that the other
+                # side is gone.
+                async with await psycopg.AsyncConnection.connect(
+                    self._url, autocommit=True, **REACH
+                ) as connection:
                     await self._serve(connection)
+            except (psycopg.Error, OSError) as error:
+                log.debug("nothing is heard: %s", type(error).__name__)
+            except Exception:
+                log.exception("what was heard could not be taken in")
             await asyncio.sleep(RETRY_SECONDS)
 
-    async def _connect(self) -> Connection:
-        # Keepalives: a listener only reads, and would never find out that the other side is gone.
-        connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True, **REACH)
+    async def _serve(self, connection: Connection) -> None:
         channels = sql.SQL("; listen ").join(map(sql.Identifier, self._hear))
         await connection.execute(sql.SQL("listen {}").format(channels))
-        return connection
-
-    async def _serve(self, connection: Connection) -> None:
         held: frozenset[int] = frozenset()
         while True:
             self._changed.clear()

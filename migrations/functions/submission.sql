@@ -215,11 +215,12 @@ declare
     existing text;
 begin
     perform perdure.check_names(session, target, on_busy, priority, queue_key, idempotency_key, callback);
-    perform perdure.check_input(input), perdure.check_metadata(metadata);
+    perform perdure.check_input(input), perdure.check_metadata(metadata), perdure.storable('limits', limits);
     run.id := perdure.new_id('run');
     if idempotency_key is not null then
         existing := perdure.spend_key(caller, idempotency_key, encode(sha256(convert_to(jsonb_build_array(
-            agent, input, session, target, on_busy, limits, priority, queue_key, deadline, metadata, callback
+            agent, input, session, target, on_busy, limits, priority, queue_key, extract(epoch from deadline),
+            metadata, callback
         )::text, 'UTF8')), 'hex'), run.id);
         if existing is not null then
             return existing;

@@ -67,6 +67,30 @@ async def test_who_asks_hears_the_model_and_who_comes_late_hears_all_of_it(
     await watchers(rows, run, 0)
 
 
+async def test_who_comes_late_is_shown_the_log_before_what_is_being_said(
+    http: httpx.AsyncClient, rows: Rows
+) -> None:
+    run = await rows.run(status="running")
+    await rows.events(run, "run.queued", "run.started")
+    async with open_stream(http, run, after="2", deltas="1") as first:
+        await watchers(rows, run, 1)
+        await say(rows, run, 0, "Once ")
+        await heard(first)
+        async with open_stream(http, run, deltas="1") as second:
+            assert [(await second.next()).id for _ in range(2)] == [1, 2]
+            assert await heard(second) == (1, 1, 0, "Once ")
+
+
+async def test_notices_of_strangers_are_passed_over(http: httpx.AsyncClient, rows: Rows) -> None:
+    run = await rows.run(status="running")
+    async with open_stream(http, run, deltas="1") as stream:
+        await watchers(rows, run, 1)
+        for payload in ("x", "7", "[" * 7000, "{}", encode({"run": run, "turn": "1"})):
+            await rows.execute("select pg_notify(%s, %s)", DELTAS, payload)
+        await say(rows, run, 0, "Once ")
+        assert await heard(stream) == (1, 1, 0, "Once ")
+
+
 async def test_who_does_not_ask_hears_only_what_is_stored(
     http: httpx.AsyncClient, rows: Rows
 ) -> None:

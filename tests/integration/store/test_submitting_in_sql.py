@@ -58,6 +58,7 @@ async def submit(connection: psycopg.AsyncConnection[Any], **given: Any) -> str:
 
 
 async def refused(stage: Stage, **given: Any) -> psycopg.Error:
+    given = {"idempotency_key": "refused"} | given
     with pytest.raises(psycopg.Error) as caught:
         await submit(stage.connection, **given)
     return caught.value
@@ -111,6 +112,7 @@ async def leg(stage: Stage, run: str) -> Row | None:
         ("on_busy", None),
         ("limits", "[]"),
         ("limits", None),
+        ("limits", r'{"a": "\u0000"}'),
         ("limits.turns", '{"turns": null}'),
         ("limits.turns", '{"turns": 0}'),
         ("limits.turns", '{"turns": 1.5}'),
@@ -205,6 +207,11 @@ async def test_it_is_there_with_the_callers_rows_or_not_at_all(stage: Stage, oth
 async def test_one_key_is_one_run(stage: Stage) -> None:
     first = await submit(stage.connection, idempotency_key="once", target="k1")
     assert await submit(stage.connection, idempotency_key="once", target="k1") == first
+    at = {"idempotency_key": "at", "deadline": "2099-01-01T00:00:00Z"}
+    second = await submit(stage.connection, **at)
+    async with stage.connection.transaction():
+        await stage.connection.execute("set local timezone = 'Asia/Tokyo'")
+        assert await submit(stage.connection, **at) == second
     error = await refused(stage, idempotency_key="once", target="k2")
     assert (error.sqlstate, error.diag.message_detail) == (
         "PD422",

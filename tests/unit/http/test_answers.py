@@ -21,7 +21,7 @@ def test_a_number_beyond_all_numbers_is_null() -> None:
 
 
 def test_integers_keep_all_their_digits() -> None:
-    assert bytes(Json(2**200).body) == str(2**200).encode()
+    assert bytes(Json(2**200).body) == f"{2**200}\n".encode()
 
 
 def test_moments_are_in_utc_to_the_microsecond() -> None:
