@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 # Of one answer, in characters; what came before is not shown to those who come later.
 LONGEST = 65536
@@ -32,7 +32,7 @@ class Delta:
             return None
         if not isinstance(said, dict):
             return None
-        values = [said.get(name) for name in MEMBERS]
+        values: list[Any] = [said.get(name) for name in MEMBERS]
         if [type(value) for value in values] != list(MEMBERS.values()):
             return None
         return cls(*values)

@@ -72,7 +72,7 @@ async def test_who_comes_late_is_shown_the_log_before_what_is_being_said(
 ) -> None:
     run = await rows.run(status="running")
     await rows.events(run, "run.queued", "run.started")
-    async with open_stream(http, run, after="2", deltas="1") as first:
+    async with open_stream(http, run, after=2, deltas="1") as first:
         await watchers(rows, run, 1)
         await say(rows, run, 0, "Once ")
         await heard(first)
