@@ -15,7 +15,8 @@ from tests.support.world import World
 
 TREES, KILLS = (30, 12) if FULL else (6, 3)
 SEEDS = (1, 2) if FULL else (1,)
-# The points at which workers are killed, and how often each tree comes there at least.
+# The points at which workers are killed, and how often each tree comes there; a payment that is cut
+# before it is sent may never be, so only the first half of all counts.
 POINTS = [("llm:arrive", 9), ("pay:before", 3), ("pay:after", 3)]
 RUNS = 4
 
@@ -37,12 +38,12 @@ def family(mark: str) -> Json:
 def moments(chance: Random) -> list[tuple[str, int]]:
     """At which arrival at which point each blow falls."""
     points = [POINTS[chance.randrange(len(POINTS))] for _ in range(KILLS)]
-    return sorted((point, chance.randrange(TREES * each) + 1) for point, each in points)
+    return sorted((point, chance.randrange(TREES * each // 2) + 1) for point, each in points)
 
 
 async def kill_at(gate: Gate, deployment: Deployment, chance: Random) -> None:
     """One of the workers, whoever it is that the gate holds; another one starts."""
-    await gate.reached(in_time(90))
+    await gate.reached(120)
     deployment.kill9(chance.choice(deployment.workers))
     deployment.launch_worker()
     gate.open()
