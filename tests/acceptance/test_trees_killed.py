@@ -13,7 +13,7 @@ from tests.support.sampling import FULL, Random, dice
 from tests.support.scripts import give, say, together, use
 from tests.support.world import World
 
-TREES, KILLS = (30, 12) if FULL else (6, 3)
+TREES, KILLS = (30, 8) if FULL else (6, 3)
 SEEDS = (1, 2) if FULL else (1,)
 # The points at which workers are killed, and how often each tree comes there; a payment that is cut
 # before it is sent may never be, so only the first half of all counts.
@@ -70,7 +70,7 @@ async def test_trees_end_whole_whenever_their_workers_are_killed(
     killing = [asyncio.create_task(kill_at(gate, deployment, chance)) for gate in gates]
     roots = [(await client.submit(family(mark), say("done"), preface=mark))["id"] for mark in marks]
     await asyncio.gather(*killing)
-    await asyncio.gather(*(client.succeeded(root, within=in_time(90)) for root in roots))
+    await asyncio.gather(*(client.succeeded(root, within=in_time(120)) for root in roots))
 
     sent = {"idem": 0, "once": 0, "sure": 0}
     for mark, root in zip(marks, roots, strict=True):
@@ -91,7 +91,8 @@ async def assert_whole(world: World, client: Client, root: str, mark: str) -> No
     for kind in ("once", "sure"):
         calls, rows = paid(world, f"{mark} {kind}")
         state = await state_of(client, tree, f"{mark} {kind}")
-        assert calls <= 1, (mark, kind)
+        # The provider that can be asked is paid again if a dead worker's payment never came.
+        assert (calls if kind == "once" else rows) <= 1, (mark, kind)
         assert state == "outcome_unknown" or (state, rows) == ("succeeded", 1), (mark, kind)
 
 
