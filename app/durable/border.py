@@ -12,12 +12,14 @@ from app.durable.ending import let_go
 from app.durable.execution import Execution, bench, enter, execution
 from app.errors import Fenced
 from app.store import runs, sessions, turns
-from app.store.db import Connection, Transaction
+from app.store.db import Connection, Transaction, be_brief
 
 Output = dict[str, Any]
 
 # Between the legs of a run that lands where its agent is not.
 HOMELESS_SECONDS = 5.0
+# Whoever submits from SQL may hold a session for long; others need the connection meanwhile.
+PATIENCE_MS = 200
 
 
 async def take(run: str, leg: int) -> bool:
@@ -108,6 +110,7 @@ async def settle_step(
 
     async def settle(transaction: Transaction) -> str:
         connection = transaction.connection
+        await be_brief(connection, PATIENCE_MS)
         work = await sessions.lock_of(connection, run)
         assert work is not None
         verdict = await runs.end(

@@ -169,6 +169,6 @@ async def insist(once: Callable[[], Awaitable[T]]) -> T:
         except Exception as error:
             if not is_unavailable(error):
                 raise
-            log.warning("the database is away: %s", type(error).__name__)
+            log.warning("it is tried again: %s", type(error).__name__)
         await asyncio.sleep(pause)
         pause = min(pause * 2, 0.5)

@@ -62,9 +62,9 @@ def allow_idle(seconds: float) -> TextClause:
     return text(setting).bindparams(limit=f"{int(seconds * 1000)}ms")
 
 
-async def be_brief(connection: Connection) -> None:
+async def be_brief(connection: Connection, milliseconds: int = 50) -> None:
     """In this transaction a lock that is held is not waited for; the next round tries again."""
-    await connection.execute("set local lock_timeout = '50ms'")
+    await connection.execute(f"set local lock_timeout = {milliseconds}")
 
 
 def calling(function: LiteralString, values: Mapping[str, object]) -> Any:  # noqa: ANN401 - a Query

@@ -31,8 +31,10 @@ begin
     end if;
     begin
         v := p_value::jsonb;
-    exception when untranslatable_character or invalid_text_representation or statement_too_complex then
-        perform perdure.require(false, p_field, 'holds NUL, half of a surrogate pair, or too many levels');
+    exception when untranslatable_character or invalid_text_representation or statement_too_complex
+            or numeric_value_out_of_range then
+        perform perdure.require(false, p_field,
+            'holds NUL, half of a surrogate pair, a number out of range, or too many levels');
     end;
     perform perdure.require(not jsonb_path_exists(v, 'strict $.**{64}'), p_field, 'is nested more than 64 levels deep');
     perform perdure.require(not exists (
@@ -41,14 +43,15 @@ begin
     return v;
 end $$;
 
-create or replace function perdure.check_input(p_input json) returns void language plpgsql as $$
+-- What is kept of it: of a key that stands twice the last value, as all of it was looked at.
+create or replace function perdure.checked_input(p_input json) returns json language plpgsql as $$
 declare
     v jsonb := perdure.storable('input', p_input);
     block jsonb;
 begin
     if jsonb_typeof(v) = 'string' then
-        perform perdure.require(v #>> '{}' ~ '\S', 'input', 'must not be empty');
-        return;
+        perform perdure.require(v #>> '{}' ~ '[^[:space:]]', 'input', 'must not be empty');
+        return v;
     end if;
     perform perdure.require(jsonb_typeof(v) = 'array' and v <> '[]', 'input',
         'must be text (to_json of it), or a list of content blocks that is not empty');
@@ -58,9 +61,10 @@ begin
         perform perdure.require(block ->> 'type' !~ '(tool_use|tool_result|thinking)$', 'input',
             'holds a block of a type which only the service may write');
         perform perdure.require(block ->> 'type' <> 'text'
-            or (jsonb_typeof(block -> 'text') = 'string' and block ->> 'text' ~ '\S'), 'input',
+            or (jsonb_typeof(block -> 'text') = 'string' and block ->> 'text' ~ '[^[:space:]]'), 'input',
             'holds a text block whose `text` is empty');
     end loop;
+    return v;
 end $$;
 
 create or replace function perdure.check_metadata(p_metadata json) returns void language plpgsql as $$
@@ -123,7 +127,7 @@ begin
     perform perdure.require(p_key is null or p_key ~ '^[!-~]{1,255}$', 'idempotency_key',
         'must be 1 to 255 visible ASCII characters');
     perform perdure.require(p_callback is null
-        or (p_callback ~ '^https?://[^/\s]+(/\S*)?$' and length(p_callback) <= 2000), 'callback',
+        or (p_callback ~ '^https?://[^/[:space:]]+(/[^[:space:]]*)?$' and length(p_callback) <= 2000), 'callback',
         'must be an http or https URL of up to 2000 characters');
     -- An older snapshot would not show who holds them by now.
     perform perdure.require((p_session is null and p_target is null)
@@ -215,7 +219,8 @@ declare
     existing text;
 begin
     perform perdure.check_names(session, target, on_busy, priority, queue_key, idempotency_key, callback);
-    perform perdure.check_input(input), perdure.check_metadata(metadata), perdure.storable('limits', limits);
+    run.input := perdure.checked_input(input);
+    perform perdure.check_metadata(metadata), perdure.storable('limits', limits);
     run.id := perdure.new_id('run');
     if idempotency_key is not null then
         existing := perdure.spend_key(caller, idempotency_key, encode(sha256(convert_to(jsonb_build_array(
@@ -226,7 +231,8 @@ begin
             return existing;
         end if;
     end if;
-    perform perdure.require(coalesce(deadline > clock_timestamp(), true), 'deadline', 'must be in the future');
+    perform perdure.require(coalesce(deadline > clock_timestamp() and deadline < '9999-12-31 00:00:00+00', true),
+        'deadline', 'must be in the future, and before the year 9999 ends');
     select a.name, a.version, perdure.limits_over((v.definition -> 'limits')::jsonb, limits)
         into run.agent, run.agent_version, run.limits
         from perdure.agents a join perdure.agent_versions v on v.agent = a.name and v.version = a.version
@@ -243,7 +249,6 @@ begin
         return existing;
     end if;
     run.target := target;
-    run.input := input;
     run.metadata := metadata;
     run.priority := priority;
     run.queue_key := coalesce(queue_key, caller);

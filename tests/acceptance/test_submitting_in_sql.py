@@ -65,6 +65,24 @@ async def test_a_run_from_sql_waits_for_the_session_that_is_busy(
     await client.succeeded(run)
 
 
+async def test_a_transaction_that_stays_open_holds_up_only_the_runs_of_its_sessions(
+    world: World, client: Client, deployment: Deployment
+) -> None:
+    gate = world.gate("llm:0", span=25)
+    held = [await client.submit(say("held"), session=f"sql-open-{n}") for n in range(25)]
+    await gate.reached(holding=25)
+    with psycopg.connect(deployment.database_url) as connection:
+        for n in range(25):
+            submit(connection, say("later"), session=f"sql-open-{n}")
+        gate.open()
+        other = await client.submit(say("not of these"))
+        await client.succeeded(other["id"])
+        assert {(await client.run(run["id"]))["status"] for run in held} == {"running"}
+        connection.rollback()
+    for run in held:
+        await client.succeeded(run["id"])
+
+
 async def test_what_the_model_refuses_ends_as_a_failed_run(
     client: Client, deployment: Deployment
 ) -> None:
