@@ -10,8 +10,12 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from app import errors
+from app.cli.remote import watching
+from app.domain import webhooks
+from app.domain.events import EVENTS
 from app.domain.limits import Limits
 from app.http.application import build
+from app.http.console.timeline import MARKED
 from app.http.parts import Parts
 from app.http.schemas import answers, fleet, requests
 from app.http.schemas.queries import State as WaitState
@@ -22,7 +26,13 @@ from tests.support.environment import ROOT
 from tests.support.pages import DOCS, Block, all_blocks
 
 ENDED = ("succeeded", "failed", "cancelled", "dead_letter")
-FUNCTIONS = sorted((ROOT / "migrations" / "functions").glob("*.sql"))
+FUNCTIONS = ROOT / "migrations" / "functions"
+# What writes the log. Others, and `perdure.tell` itself, name events only to read them.
+TELLING = [
+    *sorted(path for path in FUNCTIONS.glob("*.sql") if path.name != "events.sql"),
+    *sorted((ROOT / "app" / "durable").rglob("*.py")),
+    *sorted((ROOT / "app" / "services").rglob("*.py")),
+]
 FAMILIES = "run|message|model|call|wait|compensation|limit"
 METHODS = {"get", "post", "put", "patch", "delete"}
 
@@ -61,8 +71,7 @@ def problems(kind: type[errors.PerdureError] = errors.PerdureError) -> Iterable[
 
 def told_events() -> set[str]:
     """As the code tells them, those whose names it puts together included."""
-    sources = [*FUNCTIONS, *(ROOT / "app").rglob("*.py")]
-    text = "\n".join(path.read_text() for path in sources)
+    text = "\n".join(path.read_text() for path in TELLING)
     told = set(re.findall(rf"""["']((?:{FAMILIES})\.[a-z_]+)["']""", text))
     states = literals(answers.Call.model_fields["state"].annotation)
     ends = {f"call.{state}" for state in states - {"waiting", "ready"}}
@@ -124,6 +133,11 @@ def test_each_is_in_the_manual_and_no_other(what: str) -> None:
 
 def test_each_event_is_in_the_manual_and_no_other() -> None:
     assert set(rows("api.md", "Events")) == told_events()
+
+
+def test_each_event_is_known_where_it_is_read_and_no_other() -> None:
+    assert sorted(EVENTS) == sorted(told_events())
+    assert {*MARKED, *watching.STYLES, *watching.ASKING, *webhooks.TYPES} <= set(EVENTS)
 
 
 def test_each_limit_is_named() -> None:
