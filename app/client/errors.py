@@ -29,7 +29,7 @@ ClientError
     └── Internal                  500 internal
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -77,16 +77,27 @@ class Problem(ClientError):
     def __init__(self, status: int, raw: Mapping[str, Any], headers: Mapping[str, str]) -> None:
         self.status = status
         self.raw = raw
-        self.type = str(raw.get("type", "about:blank"))
-        self.title = str(raw.get("title", ""))
-        self.detail = str(raw.get("detail", f"The service answered with {status}."))
-        self.hint: str | None = raw.get("hint")
-        self.errors = tuple(
-            FieldError(str(each["field"]), str(each["message"])) for each in raw.get("errors", ())
-        )
+        self.type = _text(raw, "type") or "about:blank"
+        self.title = _text(raw, "title") or ""
+        self.detail = _text(raw, "detail") or f"The service answered with {status}."
+        self.hint = _text(raw, "hint")
+        self.errors = tuple(_field_errors(raw))
         self.request_id = headers.get("x-request-id")
         self.retry_after = headers.get("retry-after")
         super().__init__(self.detail)
+
+
+def _text(raw: Mapping[str, Any], name: str) -> str | None:
+    """A gateway in between may answer with a document of its own, of any form."""
+    found = raw.get(name)
+    return found if isinstance(found, str) else None
+
+
+def _field_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
+    found = raw.get("errors")
+    for each in found if isinstance(found, list) else ():
+        if isinstance(each, dict) and each.keys() >= {"field", "message"}:
+            yield FieldError(str(each["field"]), str(each["message"]))
 
 
 class NotFound(Problem):

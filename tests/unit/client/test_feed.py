@@ -176,6 +176,16 @@ async def test_a_run_that_is_not_there_is_told() -> None:
         await read_async(Service(status=404))
 
 
+def test_a_gateway_with_problems_of_its_own_ends_no_stream() -> None:
+    answers = [
+        httpx.Response(503, json={"errors": [{"code": 1, "message": "busy"}]}),
+        httpx.Response(200, headers=STREAM, content=b"".join(map(frame, range(1, 5)))),
+    ]
+    transport = httpx.MockTransport(lambda request: answers.pop(0))
+    with Perdure(transport=transport) as client:
+        assert [event.seq for event in client.runs.events("run_1")] == [1, 2, 3, 4]
+
+
 def test_a_service_that_stays_away_is_told() -> None:
     def refuse(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused")

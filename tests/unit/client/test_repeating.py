@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from app.client import decisions, fleet, runs
-from app.client.errors import DatabaseUnavailable, QueueFull, RunEnded, Uncertain, Unreachable
+from app.client.errors import (
+    DatabaseUnavailable,
+    Problem,
+    QueueFull,
+    RunEnded,
+    Uncertain,
+    Unreachable,
+)
 from app.client.wire import Flow
 from tests.unit.client.service import BROKEN, REFUSED, RUN, Said, Service, problem, say
 
@@ -43,6 +50,27 @@ def test_what_does_no_more_when_sent_twice_is_sent_again(
 
     assert len(service.sent) == 3
     assert service.sent[0] == service.sent[2]
+
+
+ODD: list[Any] = [
+    {"errors": [{"code": 1, "message": "No."}, "No.", None]},
+    {"errors": {"field": "a"}},
+    {"errors": "No.", "hint": ["No."]},
+    {"errors": None, "type": None, "detail": None},
+    ["No."],
+]
+
+
+@pytest.mark.parametrize("body", ODD)
+def test_a_gateway_with_problems_of_its_own_is_asked_again_and_then_told(body: object) -> None:
+    service = Service([say(503, body), say(202, RUN)])
+    assert service.carry_out(runs.get("run_1")).id == "run_1"
+
+    service = Service([say(503, body)])
+    with pytest.raises(Problem) as told:
+        service.carry_out(runs.get("run_1"), patience=0)
+    assert (told.value.errors, told.value.hint) == ((), None)
+    assert str(told.value)
 
 
 @pytest.mark.parametrize("operation", ONCE)
