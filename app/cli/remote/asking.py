@@ -13,8 +13,9 @@ Asked: TypeAlias = "Wait | WaitingFor"
 
 
 def describe(wait: Asked) -> str:
-    asked = wait.question or wait.kind
-    return f"{asked} {wait.tool}({shown(wait.arguments)})" if wait.tool else asked
+    """On one line: what stands below a question are the commands that settle it."""
+    asked = " ".join(shown(wait.question).split()) or wait.kind
+    return f"{asked} {shown(wait.tool)}({shown(wait.arguments)})" if wait.tool else asked
 
 
 def commands(wait: Asked) -> Iterator[str]:

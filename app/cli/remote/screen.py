@@ -18,6 +18,8 @@ from app.cli.remote.text import plain
 
 NARROWEST_COLUMN = 20
 GAP = 2
+# Before the lines of what others have said, which may look like the command's own.
+MARK = "│ "
 COLOURS = {
     "succeeded": "green",
     "failed": "red",
@@ -45,13 +47,20 @@ def print_line(text: str, style: str = "") -> None:
 
 
 def print_fields(fields: Iterable[tuple[str, str]]) -> None:
-    """What is empty is left out."""
+    """What is empty is left out. The further lines of a value are marked as belonging to it."""
     given = [(name, value) for name, value in fields if value]
     width = max((len(name) for name, _ in given), default=0)
     for name, value in given:
-        console.print(
-            Text(f"{name:<{width}}  ", "dim") + Text(plain(value, lines=True), tone(value))
-        )
+        first, *more = plain(value, lines=True).split("\n")
+        console.print(Text(f"{name:<{width}}  ", "dim") + Text(first, tone(value)))
+        for line in more:
+            console.print(Text(f"{'':<{width}}{MARK}", "dim") + Text(line, tone(value)))
+
+
+def print_said(text: str) -> None:
+    """Text of many lines by somebody else: each is marked as theirs."""
+    for line in plain(text, lines=True).split("\n"):
+        console.print(Text(MARK, "dim") + Text(line))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], nothing: str) -> None:
