@@ -11,7 +11,7 @@ from tests.support.commands import Commands
 from tests.support.deployment import Deployment
 from tests.support.polling import in_time
 from tests.support.processes import free_port
-from tests.support.scripts import refuse, say, script, use
+from tests.support.scripts import give, refuse, say, script, use
 from tests.support.world import World
 
 EVIL = "\x1b[2Jgone\x07\u202e [bold]loud[/bold]"
@@ -195,20 +195,61 @@ async def test_watching_goes_on_over_a_restart_of_the_api(
 
 
 @pytest.mark.calm
+async def test_who_watches_a_run_is_told_what_its_child_asks(
+    client: Client, perdure: Commands, world: World
+) -> None:
+    gate = world.gate("pay:before")
+    asks = [use("refund", ref=ref) for ref in ("k1", "k2")]
+    child = give(use("pay_idem", ref="k0"), *asks, say("All paid."))
+    run = await client.submit(child, say("Done."))
+    watching = await perdure.start("runs", "watch", run["id"])
+    await line_with("run.waiting", watching)
+    gate.open()
+    for _ in asks:
+        allow = await line_with("perdure waits allow", watching)
+        assert (await perdure.run(*allow.split()[1:])).code == 0
+    _, aside = await watching.communicate()
+
+    assert (watching.returncode, aside) == (0, b"")
+
+
+@pytest.mark.calm
+async def test_who_comes_late_is_told_what_is_asked_already(
+    client: Client, perdure: Commands
+) -> None:
+    run = await client.submit(use("refund", ref="late"), say("Refunded."))
+    wait = await client.open_wait(run["id"])
+    await client.wait_for(run["id"], "waiting")
+    last = (await client.events(run["id"]))[-1]["seq"]
+
+    watching = await perdure.start("runs", "watch", run["id"], "--after", str(last))
+
+    assert wait["id"] in await line_with("perdure waits allow", watching)
+    await client.allow(wait["id"])
+    await watching.communicate()
+
+
+async def line_with(text: str, process: asyncio.subprocess.Process) -> str:
+    """The next line of its output that holds `text`."""
+    assert process.stdout is not None
+    async with asyncio.timeout(in_time(30)):
+        while text.encode() not in (line := await process.stdout.readline()):
+            assert line
+    return line.decode()
+
+
+@pytest.mark.calm
 async def test_interrupting_the_watching_leaves_the_run_alone(
     client: Client, perdure: Commands, world: World
 ) -> None:
     run = await client.submit(use("refund", ref="i1"), say("Refunded."))
     watching = await perdure.start("runs", "watch", run["id"])
-    assert watching.stdout is not None
-    async with asyncio.timeout(in_time(30)):
-        while b"perdure waits allow" not in (line := await watching.stdout.readline()):
-            assert line
+    allow = await line_with("perdure waits allow", watching)
     watching.send_signal(signal.SIGINT)
     _, told = await watching.communicate()
 
     assert watching.returncode == 130
     assert b"the run goes on" in told
     assert (await client.run(run["id"]))["status"] == "waiting"
-    assert (await perdure.run(*line.decode().split()[1:])).code == 0
+    assert (await perdure.run(*allow.split()[1:])).code == 0
     await client.succeeded(run["id"])

@@ -1,21 +1,33 @@
 """`perdure runs watch`: a run's events as they come, over restarts of the service."""
 
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from threading import Event as Signal
+from threading import RLock, Thread
+from typing import NoReturn
 
 import typer
 from rich.text import Text
 
 from app.cli.remote import showing
 from app.cli.remote.exits import Exit, fail
-from app.cli.remote.screen import clock, console, print_json, print_line, say_aside
+from app.cli.remote.screen import (
+    MARK,
+    clock,
+    console,
+    print_json,
+    print_line,
+    print_said,
+    say_aside,
+)
 from app.cli.remote.text import plain, shown
-
-if TYPE_CHECKING:
-    from app.client import Perdure
-    from app.client.models import Event, RunData
+from app.client import ClientError, Perdure
+from app.client.models import Event, RunData, WaitingFor
 
 # A deploy or a database that comes back takes less; then somebody should look.
 PATIENCE_SECONDS = 600.0
+# What its children ask is in no event of a run: it is looked for this often.
+LOOK_SECONDS = 2.0
 STYLES = {
     "run.succeeded": "green",
     "run.failed": "red",
@@ -33,13 +45,14 @@ UNTOLD = frozenset({"tool", "call", "wait", "waits", "index", "usage"})
 ASKING = frozenset({"wait.opened", "run.waiting"})
 
 
-def watch(client: "Perdure", run: str, after: int, *, as_json: bool) -> NoReturn:
-    view = JsonLines() if as_json else View(client)
+def watch(client: Perdure, run: str, after: int, *, as_json: bool) -> NoReturn:
+    view = JsonLines() if as_json else View()
     try:
-        for event in client.runs.events(
-            run, after=after, deltas=view.wants_deltas, on_lost=view.lose
-        ):
-            view.show(event)
+        with view.asking(run):
+            for event in client.runs.events(
+                run, after=after, deltas=view.wants_deltas, on_lost=view.lose
+            ):
+                view.show(event)
     except KeyboardInterrupt:
         view.pause()
         again = f"perdure runs watch {run} --after {view.seen}"
@@ -57,7 +70,10 @@ class JsonLines:
     def __init__(self) -> None:
         self.seen = 0
 
-    def show(self, event: "Event") -> None:
+    def asking(self, run: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def show(self, event: Event) -> None:
         self.seen = event.seq or self.seen
         print_json(event.raw)
 
@@ -67,71 +83,101 @@ class JsonLines:
     def pause(self) -> None:
         pass
 
-    def end(self, run: "RunData") -> None:
+    def end(self, run: RunData) -> None:
         pass
 
 
 class View:
     """A line for each event; on a terminal also the model's words as it says them."""
 
-    def __init__(self, client: "Perdure") -> None:
-        self._client = client
+    def __init__(self) -> None:
+        # A thread of its own looks for questions, and shows them between the events.
+        self._lock = RLock()
+        self._look = Signal()
+        self._is_over = False
         self._asked: set[str] = set()
         self._is_speaking = False
         self._is_lost = False
         self.wants_deltas = console.is_terminal
         self.seen = 0
 
-    def show(self, event: "Event") -> None:
-        self._is_lost = False
-        if event.seq is None:
-            self._speak(event)
-            return
-        self.pause()
-        self.seen = event.seq
-        console.print(
-            Text(f"{event.seq:>4}  {clock(event.at)}  ", "dim"),
-            Text(f"{plain(event.type):<20} ", STYLES.get(event.type, "")),
-            Text(describe(event)),
-            sep="",
-        )
-        if event.type in ASKING and isinstance(event.data, dict):
-            self._tell_asked(event.run)
+    @contextmanager
+    def asking(self, run: str) -> Iterator[None]:
+        """Shows what the run and its descendants ask for as long as this lasts."""
+        Thread(target=self._keep_looking, args=(run,), daemon=True).start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._is_over = True
+            self._look.set()
+
+    def show(self, event: Event) -> None:
+        with self._lock:
+            self._is_lost = False
+            if event.seq is None:
+                self._speak(event)
+                return
+            self.pause()
+            self.seen = event.seq
+            console.print(
+                Text(f"{event.seq:>4}  {clock(event.at)}  ", "dim"),
+                Text(f"{plain(event.type):<20} ", STYLES.get(event.type, "")),
+                Text(describe(event)),
+                sep="",
+            )
+        if event.type in ASKING:
+            self._look.set()
 
     def lose(self, error: Exception | None) -> None:
         """Told once for each time that the service is away."""
-        if not self._is_lost:
-            self._is_lost = True
-            self.pause()
-            say_aside("The service has closed the stream or is away; trying again.")
+        with self._lock:
+            if not self._is_lost:
+                self._is_lost = True
+                self.pause()
+                say_aside("The service has closed the stream or is away; trying again.")
 
     def pause(self) -> None:
         """Ends the line that the model is speaking on."""
-        if self._is_speaking:
-            self._is_speaking = False
-            console.print()
+        with self._lock:
+            if self._is_speaking:
+                self._is_speaking = False
+                console.print()
 
-    def end(self, run: "RunData") -> None:
+    def end(self, run: RunData) -> None:
         self.pause()
         if run.text:
-            print_line(f"\n{run.text}")
+            print_line("")
+            print_said(run.text)
         if run.error:
             print_line(f"\n{shown(run.error)}", "red")
 
-    def _speak(self, event: "Event") -> None:
+    def _speak(self, event: Event) -> None:
         said = event.data.get("text") if isinstance(event.data, dict) else None
         if isinstance(said, str) and said:
+            start = "" if self._is_speaking else MARK
+            text = plain(said, lines=True).replace("\n", f"\n{MARK}")
             self._is_speaking = True
-            console.print(Text(plain(said, lines=True), "dim"), end="")
+            console.print(Text(start + text, "dim"), end="")
 
-    def _tell_asked(self, run: str) -> None:
-        for wait in self._client.runs.get(run).asks:
-            if wait.id not in self._asked:
-                self._asked.add(wait.id)
-                showing.print_asked(wait)
+    def _keep_looking(self, run: str) -> None:
+        with Perdure(patience=0) as client:
+            while not self._is_over:
+                self._look.clear()
+                with suppress(ClientError):
+                    self._tell_asked(client.runs.get(run).asks)
+                self._look.wait(LOOK_SECONDS)
+
+    def _tell_asked(self, waits: Iterable[WaitingFor]) -> None:
+        with self._lock:
+            for wait in waits:
+                if wait.id not in self._asked and not self._is_over:
+                    self._asked.add(wait.id)
+                    self.pause()
+                    showing.print_asked(wait)
 
 
-def describe(event: "Event") -> str:
+def describe(event: Event) -> str:
     data = event.data if isinstance(event.data, dict) else {}
     parts = [shown(data["tool"])] if data.get("tool") else []
     parts += [

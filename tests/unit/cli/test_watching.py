@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from app.cli.remote import watching
-from app.client import Perdure
-from app.client.models import Event
+from app.cli.remote import screen, watching
+from app.client.models import Event, RunData
+from tests.unit.client.service import RUN
 
 Shown = io.StringIO
 
@@ -19,13 +19,14 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
     console = Console(
         file=file, force_terminal=True, color_system=None, width=40, soft_wrap=True, markup=False
     )
-    monkeypatch.setattr(watching, "console", console)
+    for module in (screen, watching):
+        monkeypatch.setattr(module, "console", console)
     return file
 
 
 @pytest.fixture
 def view(shown: Shown) -> watching.View:
-    return watching.View(Perdure())
+    return watching.View()
 
 
 def event(seq: int | None, kind: str, **data: Any) -> Event:
@@ -39,9 +40,15 @@ def test_words_run_on_until_an_event_ends_their_line(shown: Shown, view: watchin
     view.show(event(3, "model.completed", turn=1, stop_reason="end_turn", usage={"in": 1}))
 
     lines = [line.rstrip() for line in shown.getvalue().splitlines()]
-    assert lines[:2] == ["Hello\\x1b[2J", "World"]
+    assert lines[:2] == ["│ Hello\\x1b[2J", "│ World"]
     assert lines[2].split() == ["3", "model.completed", "turn=1", "stop_reason=end_turn"]
     assert "\x1b" not in shown.getvalue()
+
+
+def test_the_last_words_are_marked_as_those_of_the_model(shown: Shown, view: watching.View) -> None:
+    output = {"text": "Done.\n  perdure waits allow wait_other"}
+    view.end(RunData.model_validate(RUN | {"output": output}))
+    assert shown.getvalue().splitlines()[1:] == ["│ Done.", "│   perdure waits allow wait_other"]
 
 
 def test_an_event_of_a_later_version_is_shown_as_well(shown: Shown, view: watching.View) -> None:
