@@ -52,12 +52,13 @@ def serve(settings: Settings, *, isolated: bool = False) -> None:
     """
     stop, launched = _await_signal()
     runtime.prepare()
-    registry = _registry(settings)
+    registry = load(",".join(settings.agents))
+    model = _model()
     url = settings.database_url.get_secret_value()
     asyncio.run(_introduce(url, registry, allow_unsafe=settings.allow_unsafe_database))
     worker = _worker_id()
     url = named(url, worker)
-    bench = _bench(settings, worker, url, registry)
+    bench = _bench(settings, worker, url, registry, model)
     lease = _lease(bench, settings, url, isolated=isolated)
     isolation = None if isolated else Isolation(worker)
     retention = settings.retention_days * 86400
@@ -97,16 +98,16 @@ def _stay_while_needed(bench: Bench, stop: threading.Event) -> None:
         idle = 0.0 if bench.active else idle + LOOK_SECONDS
 
 
-def _registry(settings: Settings) -> Registry:
-    """Refused without credentials: each run of these agents would fail at its first model call."""
-    registry = load(",".join(settings.agents))
-    if not AnthropicModel().has_credentials:
+def _model() -> AnthropicModel:
+    """Refused without credentials: each run would fail at its first model call."""
+    model = AnthropicModel()
+    if not model.has_credentials:
         raise ConfigurationError(
             "There are no credentials for the model: ANTHROPIC_API_KEY is not set.",
             hint="Set it. `perdure dev` starts a scripted model instead, and `perdure simulate "
             "model` serves one for ANTHROPIC_BASE_URL, with any key.",
         )
-    return registry
+    return model
 
 
 def migrate(settings: Settings) -> None:
@@ -147,7 +148,9 @@ def _worker_id() -> WorkerId:
     return new_worker_id(identity.host, identity.pid)
 
 
-def _bench(settings: Settings, worker: WorkerId, url: str, registry: Registry) -> Bench:
+def _bench(
+    settings: Settings, worker: WorkerId, url: str, registry: Registry, model: AnthropicModel
+) -> Bench:
     database = Database(url, size=CONNECTIONS, patience=PATIENCE_SECONDS)
     return Bench(
         worker=worker,
@@ -155,7 +158,7 @@ def _bench(settings: Settings, worker: WorkerId, url: str, registry: Registry) -
         tools_database=Database(url, size=CONNECTIONS, patience=PATIENCE_SECONDS),
         legs=Legs(url),
         registry=registry,
-        model=AnthropicModel(),
+        model=model,
         model_attempts=settings.model_attempts,
         model_concurrency=settings.model_concurrency,
         notifier=Notifier(database),

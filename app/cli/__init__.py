@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.remote import fleet
+from app.cli.remote.options import Json
 from app.cli.remote.runs import runs
 from app.cli.remote.waits import waits
 from app.errors import ConfigurationError, PerdureError
@@ -123,13 +124,20 @@ def run_migrate() -> None:
 
 
 @application.command("doctor", rich_help_panel=CHECKING)
-def run_doctor() -> None:
+def run_doctor(as_json: Json = False) -> None:
     """Check the settings, the database and what must always be true of its runs."""
-    from app.cli.doctor import locate, run
+    from app.cli.doctor import locate, refuse, run
     from app.settings import load
 
     found = locate(os.environ)
-    if not run(load({**os.environ, **found}), is_dev=bool(found)):
+    try:
+        settings = load({**os.environ, **found})
+    except ConfigurationError as error:
+        if not as_json:
+            raise
+        refuse(error)
+        raise typer.Exit(1) from error
+    if not run(settings, is_dev=bool(found), as_json=as_json):
         raise typer.Exit(1)
 
 

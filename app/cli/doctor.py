@@ -1,14 +1,14 @@
 """`perdure doctor`: whether a deployment can be trusted, one line for each thing looked at."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import psycopg
-import typer
 
 from app.cli.dev import HOME, URL
+from app.cli.remote import screen
 from app.errors import ConfigurationError
 from app.llm.anthropic import AnthropicModel
 from app.settings import Settings
@@ -30,6 +30,10 @@ class Finding:
     text: str
     advice: str = ""
 
+    @property
+    def is_well(self) -> bool:
+        return not self.advice
+
 
 def locate(environ: Mapping[str, str]) -> dict[str, str]:
     """The URL of the database of a `perdure dev` in this directory, unless another is named."""
@@ -41,20 +45,43 @@ def locate(environ: Mapping[str, str]) -> dict[str, str]:
     return {URL: cluster.url()} if cluster.pid else {}
 
 
-def run(settings: Settings, *, is_dev: bool = False) -> bool:
+def run(settings: Settings, *, is_dev: bool = False, as_json: bool = False) -> bool:
     """Print the findings; true if all is well. `is_dev`: the model may be the scripted one."""
-    return asyncio.run(_report(settings, is_dev=is_dev))
+    found = asyncio.run(_report(settings, is_dev=is_dev, as_json=as_json))
+    if as_json:
+        _print_json(found)
+    return all(finding.is_well for finding in found)
 
 
-async def _report(settings: Settings, *, is_dev: bool) -> bool:
-    well = True
+def refuse(error: ConfigurationError) -> None:
+    """What is wrong with the settings, as the one finding of a document."""
+    text = "\n".join([error.summary, *error.problems])
+    _print_json([Finding(text, "Every setting is described in docs/settings.md.")])
+
+
+async def _report(settings: Settings, *, is_dev: bool, as_json: bool) -> list[Finding]:
+    """A person sees each finding as it is made."""
+    found = []
     async for finding in _examine(settings, is_dev=is_dev):
-        if finding.advice:
-            well = False
-            typer.secho(f"✗ {finding.text}\n  {finding.advice}", fg="red")
-        else:
-            typer.echo(f"✓ {finding.text}")
-    return well
+        found.append(finding)
+        if not as_json:
+            _print(finding)
+    return found
+
+
+def _print(finding: Finding) -> None:
+    if finding.is_well:
+        screen.print_line(f"✓ {finding.text}")
+    else:
+        screen.print_line(f"✗ {finding.text}\n  {finding.advice}", "red")
+
+
+def _print_json(found: Sequence[Finding]) -> None:
+    findings = [
+        {"ok": finding.is_well, "text": finding.text, "advice": finding.advice or None}
+        for finding in found
+    ]
+    screen.print_json({"ok": all(finding.is_well for finding in found), "findings": findings})
 
 
 async def _examine(settings: Settings, *, is_dev: bool) -> AsyncIterator[Finding]:
@@ -99,7 +126,10 @@ async def _examine_database(connection: Connection, settings: Settings) -> Findi
 
 async def _examine_model(*, is_dev: bool) -> Finding:
     model = AnthropicModel(read_seconds=MODEL_SECONDS)
-    trouble = await model.find_trouble()
+    try:
+        trouble = await model.find_trouble()
+    finally:
+        await model.close()
     if trouble is None:
         return Finding(f"The model's provider {model.provider} answers")
     if is_dev and not model.has_credentials:

@@ -1,15 +1,24 @@
 import asyncio
+import json
+import os
+import re
+import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
 import pytest
+from typer.testing import CliRunner
 
+from app.cli import application, doctor
 from app.cli.doctor import locate, run
 from app.cli.embedded import Cluster
+from app.llm.anthropic import AnthropicModel
 from app.llm.scripted import Scripted
 from app.settings import Settings, load
 from tests.integration.http.rows import Rows
+from tests.support.commands import COMMAND, Commands
 from tests.support.processes import free_port
 from tests.support.world import World
 
@@ -47,6 +56,76 @@ def test_a_migrated_database_without_a_worker_is_well_but_idle(
     assert "✓ The clock here and the database's agree" in told
     assert any(line.startswith("✓ The model's provider 127.0.0.1") for line in told)
     assert [line for line in told if line.startswith("✗")] == ["✗ No worker is alive: runs wait"]
+
+
+def test_a_program_gets_all_findings_as_one_document(
+    database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(point_at(database_url), as_json=True) is False
+
+    (line,) = capsys.readouterr().out.splitlines()
+    told = json.loads(line)
+    assert told["ok"] is False
+    assert {"ok": True, "text": "Agents: refund-desk", "advice": None} in told["findings"]
+    assert [finding for finding in told["findings"] if not finding["ok"]] == [
+        {
+            "ok": False,
+            "text": "No worker is alive: runs wait",
+            "advice": "Start one with `perdure worker`.",
+        }
+    ]
+
+
+def test_a_program_gets_what_is_wrong_with_the_settings_as_well(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = {"PERDURE_DATABASE_URL": "mysql://host/db", "PERDURE_HOOST": "x"}
+    done = CliRunner().invoke(application, ["doctor", "--json"], env=settings)
+
+    assert done.exit_code == 1
+    told = json.loads(done.stdout)
+    assert told["ok"] is False
+    assert "PERDURE_HOOST" in told["findings"][0]["text"]
+    assert "docs/settings.md" in told["findings"][0]["advice"]
+
+
+def test_the_provider_is_asked_over_a_connection_that_is_closed(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = []
+
+    class Model(AnthropicModel):
+        async def close(self) -> None:
+            closed.append(self.provider)
+            await super().close()
+
+    monkeypatch.setattr(doctor, "AnthropicModel", Model)
+    run(point_at(database_url))
+    assert len(closed) == 1
+
+
+@pytest.mark.parametrize(("colours", "number"), [({}, 1), ({"NO_COLOR": "1"}, 0)])
+def test_no_color_turns_colours_off(colours: dict[str, str], number: int, tmp_path: Path) -> None:
+    url = f"postgresql://u@127.0.0.1:{free_port()}/db"
+    shown = show_on_a_terminal(tmp_path, PERDURE_DATABASE_URL=url, **colours)
+    assert "The database cannot be reached" in shown
+    assert len(re.findall(r"\x1b\[31m✗ The database", shown)) == number
+    assert (re.search(r"\x1b\[[0-9;]*3[0-7]", shown) is not None) == bool(number)
+
+
+def show_on_a_terminal(place: Path, **env: str) -> str:
+    ours, theirs = os.openpty()
+    environment = Commands("").environment() | {"TERM": "xterm"} | env
+    subprocess.run(
+        [*COMMAND, "doctor"], env=environment, stdin=theirs, stdout=theirs, stderr=theirs, cwd=place
+    )
+    os.close(theirs)
+    shown = b""
+    with open(ours, "rb", buffering=0) as terminal, suppress(OSError):
+        while part := terminal.read(65536):
+            shown += part
+    return shown.decode()
 
 
 def test_a_database_that_is_away_is_told_without_its_password(
