@@ -195,6 +195,26 @@ async def test_watching_goes_on_over_a_restart_of_the_api(
 
 
 @pytest.mark.calm
+async def test_interrupting_the_waiting_leaves_a_run_that_can_be_found_again(
+    client: Client, perdure: Commands, world: World
+) -> None:
+    gate = world.gate("llm:arrive")
+    waiting = await perdure.start("runs", "submit", "desk", script(say("Done.")), "--wait")
+    await gate.reached()
+    assert waiting.stderr is not None
+    async with asyncio.timeout(in_time(30)):
+        told = (await waiting.stderr.readline()).decode()
+    waiting.send_signal(signal.SIGINT)
+    out, aside = await waiting.communicate()
+
+    assert (waiting.returncode, out) == (130, b"")
+    again = aside.decode().strip().partition(": ")[2]
+    assert again.split()[-1] in told
+    gate.open()
+    assert (await perdure.run(*again.split()[1:])).code == 0
+
+
+@pytest.mark.calm
 async def test_who_watches_a_run_is_told_what_its_child_asks(
     client: Client, perdure: Commands, world: World
 ) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.remote.calling import service
-from app.cli.remote.exits import Exit
+from app.cli.remote.exits import Exit, fail
 from app.cli.remote.options import (
     Json,
     Limits,
@@ -200,6 +200,10 @@ def send(
 
 def _finish(run: "Run", timeout: float | None, *, wait: bool, as_json: bool) -> None:
     if wait:
+        from app.cli.remote import screen
+
+        # Whatever becomes of the waiting, the run is there.
+        screen.say_aside(f"{run.id} is submitted.")
         _wait(run, timeout, as_json=as_json)
     else:
         _told(run, as_json=as_json)
@@ -217,8 +221,12 @@ def _told(run: "Run", *, as_json: bool) -> None:
 def _wait(run: "Run", timeout: float | None, *, as_json: bool) -> None:
     from app.cli.remote import screen, showing
 
-    with screen.progress(f"Waiting for {run.id}"):
-        found = run.wait(timeout, until="asked")
+    try:
+        with screen.progress(f"Waiting for {run.id}"):
+            found = run.wait(timeout, until="asked")
+    except KeyboardInterrupt:
+        again = f"perdure runs wait {run.id}"
+        fail(Exit.INTERRUPTED, f"Stopped waiting; the run goes on. Wait on with: {again}")
     if as_json:
         screen.print_json(found.raw)
     else:
