@@ -4,8 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Self
 
-# Of one answer, in characters; what came before is not shown to those who come later.
-LONGEST = 65536
+from app.domain.events import LONGEST_DRAFT
 
 # A turn and an attempt at it.
 Call = tuple[int, int]
@@ -64,4 +63,4 @@ def joined(draft: Delta | None, delta: Delta) -> Delta:
     whole = Delta(
         draft.run, draft.turn, draft.attempt, draft.offset, draft.text + delta.after(draft.end).text
     )
-    return whole.after(whole.end - LONGEST)
+    return whole.after(whole.end - LONGEST_DRAFT)

@@ -1,4 +1,8 @@
-"""What is told of a run: the types of its events."""
+"""What is told of a run: the types of its events, and what its model is saying."""
+
+# Of the answer that a model is giving, in characters; what came before is not shown to those who
+# come later.
+LONGEST_DRAFT = 65536
 
 EVENTS = (
     "run.queued",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from app.domain.canonical import encode
+from app.domain.events import LONGEST_DRAFT
 from app.store import watching
 from app.store.db import Database
 from app.store.db_errors import is_unavailable
@@ -16,8 +17,6 @@ log = logging.getLogger(__name__)
 PAUSE = 0.1
 LOOK = 0.5
 TROUBLE = 5.0
-# Characters kept of one answer, for who comes in its middle.
-LONGEST = 65536
 LARGEST_BYTES = 7900
 
 
@@ -38,7 +37,7 @@ class Saying:
     def gather(self) -> None:
         text = self._text + "".join(self._pieces)
         self._pieces.clear()
-        self._text = text[-LONGEST:]
+        self._text = text[-LONGEST_DRAFT:]
         self._start += len(text) - len(self._text)
 
     def begin_anew(self) -> None:

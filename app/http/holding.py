@@ -6,12 +6,13 @@ from typing import Any
 from starlette.requests import Request
 
 from app.delivery.hub import Hub
+from app.domain.states import ENDED as ENDED
+from app.http.leaving import client_gone
 from app.http.preferences import Preference
 from app.services.context import Services
 from app.services.views_runs import get_run
 
 Run = dict[str, Any]
-ENDED = frozenset({"succeeded", "failed", "cancelled", "dead_letter"})
 
 
 def has_ended(run: Run) -> bool:
@@ -32,15 +33,10 @@ async def settled_run(
 async def _wait(request: Request, hub: Hub, run_id: str, seconds: int) -> None:
     tasks = [
         asyncio.create_task(hub.wait(run_id, seconds)),
-        asyncio.create_task(_client_gone(request)),
+        asyncio.create_task(client_gone(request.receive)),
     ]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in tasks:
             task.cancel()
-
-
-async def _client_gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

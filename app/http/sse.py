@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 from app.delivery.drafts import ALL_ATTEMPTS, Delta
 from app.delivery.streams import Page, Stream, Streams
 from app.domain.canonical import printed
+from app.http.leaving import client_gone
 from app.http.middleware import IS_HEAD
 from app.services.views_parts import shape_event
 from app.store.db import Row
@@ -66,7 +67,7 @@ class EventStream(Response):
             return
         cut: Cut = scope.get("extensions", {}).get(CUT, _stay)
         writing = asyncio.create_task(self._write(send, cut))
-        leaving = asyncio.create_task(_client_gone(receive))
+        leaving = asyncio.create_task(client_gone(receive))
         try:
             await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if writing.done() and isinstance(writing.exception(), Stalled):
@@ -137,8 +138,3 @@ async def _send(send: Send, body: bytes, *, more: bool = True) -> None:
 
 def _stay() -> None:
     """For a server that cannot break off."""
-
-
-async def _client_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

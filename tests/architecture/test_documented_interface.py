@@ -14,18 +14,16 @@ from app.cli.remote import watching
 from app.domain import webhooks
 from app.domain.events import EVENTS
 from app.domain.limits import Limits
+from app.domain.states import ENDED, Status, WaitState
 from app.http.application import build
 from app.http.console.timeline import MARKED
 from app.http.parts import Parts
 from app.http.schemas import answers, fleet, requests
-from app.http.schemas.queries import State as WaitState
-from app.http.schemas.queries import Status
 from app.tools.agent import Agent
 from app.tools.policy import Options
 from tests.support.environment import ROOT
 from tests.support.pages import DOCS, Block, all_blocks
 
-ENDED = ("succeeded", "failed", "cancelled", "dead_letter")
 FUNCTIONS = ROOT / "migrations" / "functions"
 # What writes the log. Others, and `perdure.tell` itself, name events only to read them.
 TELLING = [

@@ -3,9 +3,9 @@
 from app.cli.demo.evidence import Json
 from app.cli.demo.screen import Screen
 from app.cli.demo.stage import Broken, Stage, answer
+from app.domain.states import ENDED
 
 AGENT = "refund-desk"
-ENDED = ("succeeded", "failed", "cancelled", "dead_letter")
 
 
 class Follower:

@@ -1,6 +1,5 @@
 """`perdure runs`: submitting, following and steering runs."""
 
-from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +16,7 @@ from app.cli.remote.options import (
     read_pairs,
     read_text,
 )
+from app.domain.states import OnBusy, Status
 
 if TYPE_CHECKING:
     from app.client import Run
@@ -26,33 +26,13 @@ runs = typer.Typer(help="Submit runs, look at them, steer them.", no_args_is_hel
 Id = Annotated[str, typer.Argument(metavar="RUN", help="Its id, run_….")]
 
 
-class OnBusy(StrEnum):
-    """When the session or the target has an active run."""
-
-    QUEUE = "queue"
-    REJECT = "reject"
-    SUPERSEDE = "supersede"
-    RETURN_EXISTING = "return_existing"
-
-
-class Status(StrEnum):
-    QUEUED = "queued"
-    RUNNING = "running"
-    WAITING = "waiting"
-    CANCELLING = "cancelling"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    DEAD_LETTER = "dead_letter"
-
-
 @runs.command("submit", epilog="Example: perdure runs submit refund-desk 'Refund 1001.' --wait")
 def submit(
     agent: Annotated[str, typer.Argument(help="One of `perdure agents`.")],
     input: Annotated[str, typer.Argument(help="The task; `-` reads it from standard input.")],
     session: Annotated[str | None, typer.Option(help="Go on in this session.")] = None,
     target: Annotated[str | None, typer.Option(help="What is worked on, such as an order.")] = None,
-    on_busy: Annotated[OnBusy, typer.Option(help="If another run is active.")] = OnBusy.QUEUE,
+    on_busy: Annotated[OnBusy, typer.Option(help="If another run is active.")] = "queue",
     limit: Limits = None,
     priority: Annotated[int | None, typer.Option(help="Lower goes first.")] = None,
     queue_key: Annotated[str | None, typer.Option(help="Whose share of the workers it is.")] = None,
@@ -77,7 +57,7 @@ def submit(
             read_text(input),
             session=session,
             target=target,
-            on_busy=on_busy.value,
+            on_busy=on_busy,
             limits=read_limits(limit),
             priority=priority,
             queue_key=queue_key,
@@ -102,8 +82,7 @@ def list_runs(
     from app.cli.remote import screen, showing
 
     with service(as_json=as_json) as client:
-        state = status.value if status else None
-        found = client.runs.list(status=state, agent=agent, session=session, target=target)
+        found = client.runs.list(status=status, agent=agent, session=session, target=target)
         some = list(islice(found, limit))
     if as_json:
         screen.print_json(screen.raw(some))

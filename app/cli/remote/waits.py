@@ -1,13 +1,13 @@
 """`perdure waits`: what people and clients are asked, and what they answer."""
 
-from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from app.cli.remote.calling import service
 from app.cli.remote.options import Behalf, Json, Reason, read_json, read_text
+from app.domain.states import Outcome, WaitKind, WaitState
 
 if TYPE_CHECKING:
     from app.client.models import Wait
@@ -17,35 +17,11 @@ waits = typer.Typer(help="Approve, answer and settle what runs wait for.", no_ar
 Id = Annotated[str, typer.Argument(metavar="WAIT", help="Its id, wait_….")]
 
 
-class Kind(StrEnum):
-    APPROVAL = "approval"
-    OUTCOME = "outcome"
-    INPUT = "input"
-    EXTERNAL = "external"
-    TIMER = "timer"
-    CHILD = "child"
-
-
-class State(StrEnum):
-    OPEN = "open"
-    RESOLVED = "resolved"
-    EXPIRED = "expired"
-    SUPERSEDED = "superseded"
-    CANCELLED = "cancelled"
-    ALL = "all"
-
-
-class Outcome(StrEnum):
-    HAPPENED = "happened"
-    DID_NOT_HAPPEN = "did_not_happen"
-    SKIP = "skip"
-
-
 @waits.command("list", epilog="Example: perdure waits list --kind approval")
 def list_waits(
     run: Annotated[str | None, typer.Option(help="Only of this run and its children.")] = None,
-    kind: Annotated[Kind | None, typer.Option(help="Only of this kind.")] = None,
-    state: Annotated[State, typer.Option(help="Only in this state.")] = State.OPEN,
+    kind: Annotated[WaitKind | None, typer.Option(help="Only of this kind.")] = None,
+    state: Annotated[Literal[WaitState, "all"], typer.Option(help="Only in this state.")] = "open",
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
     as_json: Json = False,
 ) -> None:
@@ -55,8 +31,8 @@ def list_waits(
     with service(as_json=as_json) as client:
         found = client.waits.list(
             run=run,
-            kind=kind.value if kind else None,
-            state=None if state is State.ALL else state.value,
+            kind=kind,
+            state=None if state == "all" else state,
         )
         some = list(islice(found, limit))
     if as_json:
@@ -141,10 +117,10 @@ def settle(
     given = None if result is None else read_json(result, "--result")
     with service(as_json=as_json) as client:
         if not wait.startswith("call_"):
-            settled = client.waits.settle(wait, outcome.value, result=given, reason=reason)
+            settled = client.waits.settle(wait, outcome, result=given, reason=reason)
             _tell(settled, as_json=as_json)
             return
-        call = client.calls.settle(wait, outcome.value, result=given, reason=reason)
+        call = client.calls.settle(wait, outcome, result=given, reason=reason)
     if as_json:
         screen.print_json(call.raw)
     else:

@@ -8,8 +8,9 @@ from typing import Any
 
 from app.cli.verify.recorder import Request
 from app.cli.verify.scenario import Json, Scenario
-from app.cli.verify.seen import ENDED, Seen
+from app.cli.verify.seen import Seen
 from app.cli.verify.statements import Place
+from app.domain.states import ENDED
 from app.tools.agent import Agent
 
 

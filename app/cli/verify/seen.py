@@ -11,8 +11,6 @@ from app.cli.verify.scenario import Json, Scenario
 from app.cli.verify.statements import Runs
 from app.cli.verify.trap import Target, Window
 
-ENDED = ("succeeded", "failed", "cancelled", "dead_letter")
-
 
 @dataclass(frozen=True)
 class Plan:

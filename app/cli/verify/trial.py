@@ -16,11 +16,12 @@ from app.cli.verify.model import Model, Served
 from app.cli.verify.processes import Processes
 from app.cli.verify.recorder import Recorder, Request
 from app.cli.verify.scenario import Json, load_app
-from app.cli.verify.seen import ENDED, Plan, Seen
+from app.cli.verify.seen import Plan, Seen
 from app.cli.verify.statements import Reader
 from app.cli.verify.testimony import Testimony
 from app.cli.verify.trap import Target, Trap, Victim
 from app.cli.verify.wire import WireProxy
+from app.domain.states import ENDED
 from app.store.audit import audit
 
 TICK_SECONDS = 0.03

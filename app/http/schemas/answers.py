@@ -5,8 +5,8 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from app.domain.states import Status, WaitKind, WaitState
 from app.domain.webhooks import State as DeliveryState
-from app.http.schemas.queries import Kind, State, Status
 
 T = TypeVar("T")
 Json = Any
@@ -24,7 +24,7 @@ class Page(Answer, Generic[T]):
 class WaitingFor(Answer):
     id: str
     run: str
-    kind: Kind
+    kind: WaitKind
     call: str | None
     tool: str | None
     question: str
@@ -179,8 +179,8 @@ class Events(Answer):
 class Wait(Answer):
     id: str
     run: str
-    kind: Kind
-    state: State
+    kind: WaitKind
+    state: WaitState
     call: str | None
     tool: str | None
     question: str

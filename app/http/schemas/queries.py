@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.requests import Request
 
+from app.domain.states import Status as Status
+from app.domain.states import WaitKind, WaitState
 from app.domain.webhooks import State as DeliveryState
 from app.http.problems import refuse
 from app.http.schemas.requests import to_instant
@@ -42,11 +44,6 @@ Instant = Annotated[datetime, BeforeValidator(_to_instant)]
 Flag = Annotated[bool, BeforeValidator(_to_flag)]
 Switch = Annotated[bool, BeforeValidator(_to_switch)]
 Limit = Annotated[int, Field(ge=1, le=MOST_ITEMS)]
-Status = Literal[
-    "queued", "running", "waiting", "cancelling", "succeeded", "failed", "cancelled", "dead_letter"
-]
-Kind = Literal["approval", "outcome", "input", "external", "timer", "child"]
-State = Literal["open", "resolved", "expired", "superseded", "cancelled"]
 
 
 class ListQuery(BaseModel):
@@ -92,8 +89,8 @@ class RunsQuery(ListQuery):
 
 class WaitsQuery(ListQuery):
     run: Text | None = None
-    kind: Kind | None = None
-    state: State | None = None
+    kind: WaitKind | None = None
+    state: WaitState | None = None
 
 
 class CallsQuery(ListQuery):

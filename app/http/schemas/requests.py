@@ -4,10 +4,12 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from typing_extensions import TypedDict  # pydantic refuses typing's before Python 3.12
+
+from app.domain.states import OnBusy
 
 _INSTANT = re.compile(
     r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
@@ -130,7 +132,7 @@ class RunBody(Strict):
     input: Input
     session: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None = None
     target: Name | None = None
-    on_busy: Literal["queue", "reject", "supersede", "return_existing"] = "queue"
+    on_busy: OnBusy = "queue"
     limits: LimitsBody = {}
     # As DBOS has it: the lower number goes first, and 0, the default, before all others.
     priority: Annotated[int, Field(ge=0, le=1000)] = 0

@@ -116,7 +116,7 @@ def test_no_color_turns_colours_off(colours: dict[str, str], number: int, tmp_pa
 
 def show_on_a_terminal(place: Path, **env: str) -> str:
     ours, theirs = os.openpty()
-    environment = Commands("").environment() | {"TERM": "xterm"} | env
+    environment = {**Commands("").environment(), "TERM": "xterm", **env}
     subprocess.run(
         [*COMMAND, "doctor"], env=environment, stdin=theirs, stdout=theirs, stderr=theirs, cwd=place
     )

@@ -7,8 +7,9 @@ import psycopg
 import pytest
 import pytest_asyncio
 
+from app.domain.events import LONGEST_DRAFT
 from app.durable import deltas
-from app.durable.deltas import LARGEST_BYTES, LONGEST, Deltas, Saying
+from app.durable.deltas import LARGEST_BYTES, Deltas, Saying
 from app.store import watching
 from app.store.db import Connection, Database
 from tests.support.polling import eventually
@@ -127,7 +128,7 @@ def test_a_payload_fits_and_all_are_the_text(text: str) -> None:
 
 def test_of_a_long_answer_the_end_is_kept() -> None:
     saying = Saying("run_1", 1, 1)
-    saying.hear("a" * LONGEST)
+    saying.hear("a" * LONGEST_DRAFT)
     saying.hear("b" * 10)
     saying.gather()
 

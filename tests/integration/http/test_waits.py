@@ -2,8 +2,8 @@ from typing import Any, get_args
 
 import httpx
 
+from app.domain.states import WaitKind, WaitState
 from app.http.schemas import answers
-from app.http.schemas.queries import Kind, State
 from tests.integration.http.rows import Rows
 from tests.integration.http.test_runs import get
 
@@ -79,7 +79,7 @@ async def test_waits_are_filtered(http: httpx.AsyncClient, rows: Rows) -> None:
 async def test_every_kind_and_state_can_be_asked_for(http: httpx.AsyncClient, rows: Rows) -> None:
     run = await rows.run()
     child = await rows.run(parent=run, root=run)
-    places = [(kind, state) for kind in get_args(Kind) for state in get_args(State)]
+    places = [(kind, state) for kind in get_args(WaitKind) for state in get_args(WaitState)]
     for kind, state in places:
         resolved_at = None if state == "open" else "2030-01-01"
         await rows.wait(child, kind=kind, state=state, resolved_at=resolved_at)

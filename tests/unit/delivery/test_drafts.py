@@ -1,6 +1,7 @@
 import pytest
 
-from app.delivery.drafts import LONGEST, Delta, joined
+from app.delivery.drafts import Delta, joined
+from app.domain.events import LONGEST_DRAFT
 
 
 def said(offset: int, text: str, turn: int = 1, attempt: int = 1) -> Delta:
@@ -35,6 +36,6 @@ def test_an_older_attempt_adds_nothing(late: Delta) -> None:
 
 
 def test_of_a_long_answer_the_end_is_kept() -> None:
-    whole = joined(said(0, "a" * LONGEST), said(LONGEST, "bcd"))
+    whole = joined(said(0, "a" * LONGEST_DRAFT), said(LONGEST_DRAFT, "bcd"))
 
-    assert (whole.offset, len(whole.text), whole.text[-4:]) == (3, LONGEST, "abcd")
+    assert (whole.offset, len(whole.text), whole.text[-4:]) == (3, LONGEST_DRAFT, "abcd")
