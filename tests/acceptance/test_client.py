@@ -12,7 +12,7 @@ from app.client.models import Event
 from tests.support.client import Client
 from tests.support.deployment import Deployment
 from tests.support.lossy import lossy
-from tests.support.polling import in_time
+from tests.support.polling import eventually, in_time
 from tests.support.scripts import say, script, use
 from tests.support.world import World
 
@@ -97,22 +97,35 @@ async def test_two_clients_that_allow_at_once_allow_one_refund(
 
 
 async def test_waiting_goes_on_when_the_api_is_killed_and_started_again(
-    client: Client, deployment: Deployment, perdure: AsyncPerdure, world: World
+    client: Client, deployment: Deployment, world: World
 ) -> None:
     gate = world.gate("pay:before")
-    run = await perdure.runs.submit("desk", PAY)
-    await gate.reached()
-    waiting = asyncio.create_task(run.wait(in_time(60)))
-    with Perdure(deployment.url, patience=in_time(30)) as ordinary:
-        also = asyncio.create_task(asyncio.to_thread(ordinary.runs.wait, run.id, in_time(60)))
-        await asyncio.sleep(0.2)  # both requests are held by now, or will find nobody there
+    async with (
+        lossy(deployment.url, losses=0) as way,
+        AsyncPerdure(way.url, patience=in_time(30)) as perdure,
+    ):
+        run = await perdure.runs.submit("desk", PAY)
+        await gate.reached()
+        ordinary = Perdure(way.url, patience=in_time(30))
+        waiting = asyncio.gather(
+            run.wait(in_time(60)), asyncio.to_thread(ordinary.runs.wait, run.id, in_time(60))
+        )
+
+        async def both_are_held() -> bool:
+            return way.held == [f"GET /v1/runs/{run.id}"] * 2
+
+        await eventually(both_are_held, "two requests are held")
+        # Asked after them, and answered: the service has them in hand.
+        await client.run(run.id)
+        assert await both_are_held()
 
         deployment.kill9_api()
         await deployment.restart_api()
         assert not waiting.done()
         gate.open()
 
-        assert (await waiting).text == (await also).text == "Paid."
+        assert [found.text for found in await waiting] == ["Paid.", "Paid."]
+        ordinary.close()
 
 
 async def test_events_come_once_and_in_order_over_a_kill_of_the_api(

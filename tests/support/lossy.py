@@ -12,12 +12,17 @@ HOPS = frozenset({"host", "connection", "content-length", "transfer-encoding"})
 
 @dataclass
 class Lossy:
-    """Passes requests on one by one; of `losses` more answers nothing comes back."""
+    """Passes requests on one by one; of `losses` more answers nothing comes back.
+
+    `held` are those that the service has been given and has not answered; of one that it never
+    answers nothing comes back either.
+    """
 
     upstream: str
     losses: int = 0
     port: int = 0
     passed: list[str] = field(default_factory=list)
+    held: list[str] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -30,7 +35,13 @@ class Lossy:
             headers = dict(each.lower().split(": ", 1) for each in lines)
             body = await reader.readexactly(int(headers.get("content-length", "0")))
             method, path, _ = line.split(" ")
-            answer = await self._pass_on(method, path, headers, body)
+            self.held.append(f"{method} {path}")
+            try:
+                answer = await self._pass_on(method, path, headers, body)
+            except httpx.TransportError:
+                return
+            finally:
+                self.held.remove(f"{method} {path}")
             if self.losses > 0:
                 self.losses -= 1
             else:
