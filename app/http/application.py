@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from app.errors import PerdureError
 from app.http import fleet, health, restarts, rules, run_parts, runs, waits, webhooks
 from app.http.access import Access
-from app.http.console import doors, pages
+from app.http.console import pages, sign_in
 from app.http.console.problems import answer
 from app.http.health import Readiness
 from app.http.middleware import BodyLimit, Envelope, Head
@@ -60,6 +60,6 @@ def build(parts: Parts, *, key: str | None) -> Service:
     app.state.key = key
     app.state.readiness = Readiness(parts)
     app.state.overview = Overview(parts.services)
-    for part in (runs, run_parts, restarts, waits, rules, webhooks, fleet, health, pages, doors):
+    for part in (runs, run_parts, restarts, waits, rules, webhooks, fleet, health, pages, sign_in):
         app.router.routes += part.routes.routes
     return app

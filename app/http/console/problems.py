@@ -5,6 +5,7 @@ from starlette.responses import Response
 
 from app.errors import DatabaseUnavailable, PerdureError, Unauthorized
 from app.http import problems
+from app.http.console.places import inside
 from app.http.console.rendering import Page
 
 # Paths that speak to programs, also when a browser asks.
@@ -27,7 +28,7 @@ def _page(request: Request, problem: PerdureError, document: Response) -> Page:
     kept = ("retry-after", "www-authenticate", "allow")
     headers = {name: document.headers[name] for name in kept if name in document.headers}
     if isinstance(problem, Unauthorized):
-        door = {"next": _here(request), "refused": None}
+        door = {"next": inside(_here(request)), "refused": None}
         return Page("sign_in.html", door, document.status_code, headers)
     context = {"problem": problem, "retries": isinstance(problem, DatabaseUnavailable)}
     return Page("problem.html", context, document.status_code, headers)

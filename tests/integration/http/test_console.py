@@ -114,7 +114,7 @@ async def test_a_page_lets_nothing_in_from_elsewhere(http: httpx.AsyncClient) ->
             "base-uri": "'none'",
         }
         assert headers["x-content-type-options"] == "nosniff"
-        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["referrer-policy"] == "same-origin"
 
 
 async def test_every_file_that_a_page_names_is_there(http: httpx.AsyncClient) -> None:

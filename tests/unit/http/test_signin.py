@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from app.http import signin
-from app.http.console.doors import inside
+from app.http.console.places import inside
 from tests.unit.http.conftest import MakeClient
 from tests.unit.http.test_bad_input import assert_problem
 
@@ -63,7 +63,7 @@ async def test_the_right_key_gives_a_cookie_and_leads_on(make_client: MakeClient
         assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(set_cookie.split("; "))
         assert "Secure" not in set_cookie
         assert_problem(await http.get(BEHIND), 404, "not-found")
-        out = await http.post("/sign-out", headers={"Origin": "null"})
+        out = await http.post("/sign-out", headers={"Origin": HOST})
         assert out.headers["location"] == "/sign-in"
         assert_problem(await http.get(BEHIND), 401, "unauthorized")
 
@@ -93,6 +93,7 @@ async def test_a_wrong_key_gives_none(make_client: MakeClient, key: str) -> None
     [
         {"Origin": "https://evil.example"},
         {"Origin": "http://127.0.0.1:9"},
+        {"Origin": "null"},
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site", "Origin": HOST},
     ],
@@ -149,6 +150,17 @@ async def test_without_the_key_a_browser_gets_a_door(make_client: MakeClient) ->
             assert 'name="key"' in answer.text
             assert "<script>" not in re.sub(r"<script type=\"module\"", "", answer.text)
         assert_problem(await http.get("/v1/runs", headers=BROWSER), 401, "unauthorized")
+
+
+@pytest.mark.parametrize("path", ["//evil.example/x", "/%5Cevil.example", "/x/..//evil.example"])
+async def test_a_door_leads_nowhere_else(make_client: MakeClient, path: str) -> None:
+    """A script follows it once the cookie is there."""
+    async with make_client(KEY) as http:
+        answer = await http.get(HOST + path, headers=BROWSER)
+        assert answer.status_code == 401
+        door = re.search(r'data-door="([^"]*)"', answer.text)
+        assert door is not None
+        assert inside(door[1]) == door[1]
 
 
 async def test_files_need_no_key(make_client: MakeClient) -> None:

@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app.errors import Forbidden, NotFound, UnsupportedMediaType
 from app.http import signin
+from app.http.console.places import inside
 from app.http.console.rendering import HEADERS, STATIC, Page, address
 
 routes = APIRouter(include_in_schema=False)
@@ -67,23 +68,14 @@ async def get_file(name: str, v: Annotated[str, Query()] = "") -> Response:
     return Response(content, media_type=kind, headers={**HEADERS, "Cache-Control": kept})
 
 
-def inside(wanted: str) -> str:
-    """A place of this service; anything that a browser might read as another's is the start."""
-    parts = urlsplit(wanted) if wanted.isascii() and wanted.isprintable() else None
-    if parts is None or parts.scheme or parts.netloc or "\\" in wanted:
-        return "/"
-    return wanted if wanted.startswith("/") and not wanted.startswith("//") else "/"
-
-
 def _key(request: Request) -> str | None:
     key: str | None = request.app.state.key
     return key
 
 
 def _check_form(headers: Headers) -> None:
-    """Our pages send no referrer, and browsers then say `Origin: null` of a form."""
     sites, origins = headers.getlist("sec-fetch-site"), headers.getlist("origin")
-    own = {"null", *(f"{scheme}://{headers.get('host')}" for scheme in ("http", "https"))}
+    own = {f"{scheme}://{headers.get('host')}" for scheme in ("http", "https")}
     if any(site != "same-origin" for site in sites) or not set(origins) <= own:
         raise Forbidden("A page of another origin may not sign in or out.")
 
