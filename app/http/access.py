@@ -10,7 +10,7 @@ from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.errors import Forbidden, Unauthorized, UnsupportedMediaType
-from app.http import signin
+from app.http import cookies
 
 OPEN_PATHS = frozenset({"/health/live", "/health/ready"})
 # What a browser needs to sign in; they check their forms themselves.
@@ -59,9 +59,9 @@ def _is_visit(headers: Headers) -> bool:
 
 
 def _check_key(headers: Headers, key: str, scope: Scope) -> None:
-    if any(signin.is_same(given, key) for given in _keys(headers)):
+    if any(cookies.is_same(given, key) for given in _keys(headers)):
         return
-    if not any(signin.is_valid(key, cookie) for cookie in _cookies(headers, key)):
+    if not any(cookies.is_valid(key, cookie) for cookie in _cookies(headers, key)):
         raise Unauthorized("Send the API key as `Authorization: Bearer <key>` or as `x-api-key`.")
     check_page(headers, scope["method"])
     if scope["method"] not in READING:
@@ -91,8 +91,8 @@ def _keys(headers: Headers) -> Iterable[str]:
 
 
 def _cookies(headers: Headers, key: str) -> Iterable[str]:
-    for cookies in headers.getlist("cookie"):
-        found = cookie_parser(cookies).get(signin.cookie_name(key))
+    for sent in headers.getlist("cookie"):
+        found = cookie_parser(sent).get(cookies.name_for(key))
         if found is not None:
             yield found
 

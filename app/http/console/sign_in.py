@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app.errors import Forbidden, NotFound, UnsupportedMediaType
-from app.http import signin
+from app.http import cookies
 from app.http.console.places import inside
 from app.http.console.rendering import HEADERS, STATIC, Page, address
 
@@ -34,14 +34,14 @@ async def sign_in(request: Request) -> Response:
     key, wanted = _key(request), inside(form.get("next", "/"))
     if key is None:
         return RedirectResponse("/", 303, HEADERS)
-    if not signin.is_same(form.get("key", "").strip(), key):
+    if not cookies.is_same(form.get("key", "").strip(), key):
         refused = "This is not the key that the service was started with."
         return Page("sign_in.html", {"next": wanted, "refused": refused}, 401)
     answer = RedirectResponse(wanted, 303, HEADERS)
     answer.set_cookie(
-        signin.cookie_name(key),
-        signin.issue(key),
-        max_age=signin.LIFETIME_SECONDS,
+        cookies.name_for(key),
+        cookies.issue(key),
+        max_age=cookies.LIFETIME_SECONDS,
         secure=_is_secure(request),
         httponly=True,
         samesite="strict",
@@ -55,7 +55,7 @@ async def sign_out(request: Request) -> Response:
     answer = RedirectResponse("/sign-in", 303, HEADERS)
     key = _key(request)
     if key is not None:
-        answer.delete_cookie(signin.cookie_name(key), httponly=True, samesite="strict")
+        answer.delete_cookie(cookies.name_for(key), httponly=True, samesite="strict")
     return answer
 
 

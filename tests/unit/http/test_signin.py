@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.http import signin
+from app.http import cookies
 from app.http.console.places import inside
 from tests.unit.http.conftest import MakeClient
 from tests.unit.http.test_bad_input import assert_problem
@@ -19,7 +19,7 @@ OWN = {"Origin": HOST, "Content-Type": "application/json"}
 
 
 def cookie(key: str = KEY) -> dict[str, str]:
-    return {"Cookie": f"{signin.cookie_name(key)}={signin.issue(key)}"}
+    return {"Cookie": f"{cookies.name_for(key)}={cookies.issue(key)}"}
 
 
 async def sign_in(
@@ -29,29 +29,29 @@ async def sign_in(
 
 
 def test_a_cookie_holds_until_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    issued = signin.issue(KEY)
-    now = signin._now()
-    assert signin.is_valid(KEY, issued)
-    monkeypatch.setattr(signin, "_now", lambda: now + signin.LIFETIME_SECONDS - 2)
-    assert signin.is_valid(KEY, issued)
-    monkeypatch.setattr(signin, "_now", lambda: now + signin.LIFETIME_SECONDS + 2)
-    assert not signin.is_valid(KEY, issued)
+    issued = cookies.issue(KEY)
+    now = cookies._now()
+    assert cookies.is_valid(KEY, issued)
+    monkeypatch.setattr(cookies, "_now", lambda: now + cookies.LIFETIME_SECONDS - 2)
+    assert cookies.is_valid(KEY, issued)
+    monkeypatch.setattr(cookies, "_now", lambda: now + cookies.LIFETIME_SECONDS + 2)
+    assert not cookies.is_valid(KEY, issued)
 
 
 def test_a_cookie_tells_nothing_of_the_key_and_ends_with_it() -> None:
-    issued = signin.issue(KEY)
+    issued = cookies.issue(KEY)
     assert KEY not in issued
-    assert not signin.is_valid("another", issued)
-    assert signin.cookie_name("another") != signin.cookie_name(KEY)
+    assert not cookies.is_valid("another", issued)
+    assert cookies.name_for("another") != cookies.cookie_name(KEY)
 
 
 @pytest.mark.parametrize("change", ["", ".", "..", "x", "9999999999.ab.", "\u00e4.\u00e4.\u00e4"])
 def test_what_was_not_issued_is_no_cookie(change: str) -> None:
-    assert not signin.is_valid(KEY, change)
-    expiry, nonce, mark = signin.issue(KEY).split(".")
-    assert not signin.is_valid(KEY, f"{int(expiry) + 1}.{nonce}.{mark}")
-    assert not signin.is_valid(KEY, f"{expiry}.{nonce}x.{mark}")
-    assert not signin.is_valid(KEY, f"{expiry}.{nonce}.{mark[:-1]}")
+    assert not cookies.is_valid(KEY, change)
+    expiry, nonce, mark = cookies.issue(KEY).split(".")
+    assert not cookies.is_valid(KEY, f"{int(expiry) + 1}.{nonce}.{mark}")
+    assert not cookies.is_valid(KEY, f"{expiry}.{nonce}x.{mark}")
+    assert not cookies.is_valid(KEY, f"{expiry}.{nonce}.{mark[:-1]}")
 
 
 async def test_the_right_key_gives_a_cookie_and_leads_on(make_client: MakeClient) -> None:

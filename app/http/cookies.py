@@ -9,7 +9,7 @@ import time
 LIFETIME_SECONDS = 12 * 3600
 
 
-def cookie_name(key: str) -> str:
+def name_for(key: str) -> str:
     """Cookies do not tell ports apart: two services of one host must not take each other's."""
     return f"perdure_{_derived(key, 'name').hex()[:8]}"
 
