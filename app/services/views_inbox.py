@@ -9,8 +9,8 @@ from app.services.views_shapes import Json, history, moment
 from app.store import views_inbox
 from app.store.db import Connection, Row
 
-MOST_UNKNOWN = 100
-# Of one run; what is older is told by its calls and events.
+# Of one run: of those that ask, and of all; the inbox and `/v1/waits` list every one.
+MOST_ASKING = 100
 MOST_WAITS = 500
 
 
@@ -22,11 +22,12 @@ async def list_asking(services: Services, listing: Listing) -> Json:
     return listing.page(found, shape_case, lambda wait: (wait["created_at"], wait["id"]))
 
 
-async def list_unknown(services: Services) -> list[Json]:
-    """Calls with an unknown outcome that no wait holds, oldest first."""
+async def list_unknown(services: Services, listing: Listing) -> Json:
+    """Calls with an unknown outcome that no wait asks about, youngest first."""
+    start = listing.start(instant, name)
     async with services.database.connection() as connection:
-        found = await views_inbox.unknown(connection, MOST_UNKNOWN)
-    return [_unknown(call) for call in found]
+        found = await views_inbox.unknown(connection, start, listing.limit + 1)
+    return listing.page(found, _unknown, lambda call: (call["created_at"], call["id"]))
 
 
 async def get_case(services: Services, wait: str) -> Json:
@@ -37,8 +38,16 @@ async def get_case(services: Services, wait: str) -> Json:
     return shape_case(found)
 
 
-async def cases_of(connection: Connection, runs: list[str]) -> list[Json]:
-    return [shape_case(each) for each in await views_inbox.waits_of(connection, runs, MOST_WAITS)]
+async def asking_of(connection: Connection, runs: list[str]) -> list[Json]:
+    """Open waits of these runs that a person can settle, oldest first."""
+    found = await views_inbox.asking_of(connection, runs, MOST_ASKING)
+    return [shape_case(each) for each in found]
+
+
+async def last_of(connection: Connection, run: str) -> list[Json]:
+    """The run's waits in all states, oldest first."""
+    found = await views_inbox.last_of(connection, run, MOST_WAITS)
+    return [shape_case(each) for each in reversed(found)]
 
 
 def shape_case(wait: Row) -> Json:
@@ -58,14 +67,11 @@ def _context(row: Row) -> Json:
     key = row["turn"] and idempotency_key(row["origin"] or row["run"], row["turn"], row["index"])
     return {
         "agent": row["agent"],
-        "session": row["session"],
-        "input": row["input"],
         "target": row["target"],
         "run_status": row["run_status"],
         "tool": row["tool"],
         "turn": row["turn"],
         "replay": row["replay"],
-        "attempts": row["attempts"],
         "history": history(row["history"] or ()),
         "idempotency_key": key,
         "declared": row["declared"],

@@ -10,7 +10,7 @@ from app.services.views_shapes import Json
 from app.store import views_console, views_parts
 from app.store.db import Connection
 
-# A page of a long run shows so many of each.
+# A page of a long run shows so many of each, the last ones.
 TURNS = 50
 CALLS = 1000
 EVENTS = 200
@@ -49,9 +49,9 @@ async def get_story(services: Services, run: str, first: int | None) -> Story:
         shown = await views_runs.show(connection, run)
         begin = first or max(1, shown["turns"] - TURNS + 2)
         turns = await views_parts.turns(connection, run, begin - 1, TURNS)
-        calls = await views_parts.calls(connection, run, (begin - 1, 2**31 - 1), CALLS)
-        last = begin + TURNS - 1
-        waits = await views_inbox.cases_of(connection, _askers(shown))
+        turns_shown = begin, begin + TURNS - 1
+        calls = await views_console.last_calls(connection, run, turns_shown, CALLS)
+        messages = await views_console.last_messages(connection, run, MESSAGES)
         return Story(
             run=shown,
             now=await views_console.clock(connection),
@@ -59,25 +59,16 @@ async def get_story(services: Services, run: str, first: int | None) -> Story:
             is_held=facts["held"],
             first=begin,
             turns=[shape_turn(turn) for turn in turns],
-            calls=[shape_call(call) for call in calls if call["turn"] <= last],
-            messages=await _messages(connection, run),
-            waits=[wait for wait in waits if wait["run"] == run],
-            asking=[wait for wait in waits if _asks_a_person(wait)],
+            calls=[shape_call(call) for call in reversed(calls)],
+            messages=[shape_message(message) for message in reversed(messages)],
+            waits=await views_inbox.last_of(connection, run),
+            asking=await views_inbox.asking_of(connection, _askers(shown)),
             events=await _events(connection, run, facts["seq"]),
         )
 
 
 def _askers(run: Json) -> list[str]:
     return sorted({run["id"], *(wait["run"] for wait in run["waiting_for"])})
-
-
-def _asks_a_person(wait: Json) -> bool:
-    return wait["state"] == "open" and wait["kind"] not in ("timer", "child")
-
-
-async def _messages(connection: Connection, run: str) -> list[Json]:
-    found = await views_parts.messages(connection, run, 0, MESSAGES)
-    return [shape_message(message) for message in found]
 
 
 async def _events(connection: Connection, run: str, seq: int) -> list[Json]:

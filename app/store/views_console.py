@@ -65,6 +65,36 @@ async def facts(connection: Connection, run: str) -> Row | None:
     return await row(connection, "select seq, held from perdure.runs where id = %(id)s", id=run)
 
 
+async def last_calls(
+    connection: Connection, run: str, turns: tuple[int, int], limit: int
+) -> list[Row]:
+    """Of the turns from the one to the other, latest first."""
+    return await rows(
+        connection,
+        """
+        select * from perdure.calls
+        where run = %(run)s and turn between %(first)s and %(last)s
+        order by turn desc, index desc limit %(limit)s
+        """,
+        run=run,
+        first=turns[0],
+        last=turns[1],
+        limit=limit,
+    )
+
+
+async def last_messages(connection: Connection, run: str, limit: int) -> list[Row]:
+    """Latest first."""
+    return await rows(
+        connection,
+        """
+        select * from perdure.messages where run = %(run)s order by place desc limit %(limit)s
+        """,
+        run=run,
+        limit=limit,
+    )
+
+
 async def clock(connection: Connection) -> datetime:
     found = await row(connection, "select clock_timestamp() as now")
     assert found is not None

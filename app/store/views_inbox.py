@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import LiteralString
 
+from app.store import views_calls
 from app.store.db import Connection, Row, row, rows
+from app.store.views_pages import View, youngest
 from app.store.views_waits import MADE_RULE
 
 # With what a person must know to answer; the tool, as the run's version of its agent declares it.
 TOLD: LiteralString = """
-    run.agent, run.session, run.input, run.target, run.status as run_status,
-    call.tool, call.turn, call.index, call.replay, call.attempts, call.history, call.origin, (
+    run.agent, run.target, run.status as run_status,
+    call.tool, call.turn, call.index, call.replay, call.history, call.origin, (
         select declared.value
         from perdure.agent_versions version,
             json_array_elements(version.definition -> 'tools') declared
@@ -33,18 +35,20 @@ OLDEST: LiteralString = "order by wait.created_at, wait.id limit %(limit)s"
 BEHIND: LiteralString = "and (wait.created_at, wait.id) > (%(at)s, %(id)s)"
 
 UNKNOWN: LiteralString = f"""
-select call.id, call.run, call.arguments, call.started_at, {TOLD}
-from perdure.calls call join perdure.runs run on run.id = call.run
-where call.state = 'outcome_unknown' and not call.skipped
-    and not exists (
-        select from perdure.waits wait where wait.call = call.id and wait.state = 'open'
-    )
-order by call.started_at, call.id limit %(limit)s
+select call.id, call.run, call.arguments, call.started_at, call.created_at, {TOLD}
+from ({views_calls.UNKNOWN}) call join perdure.runs run on run.id = call.run
 """  # noqa: S608 - a constant
+UNASKED: LiteralString = """
+not exists (select from perdure.waits wait where wait.call = call.id and wait.state = 'open')
+"""
+UNKNOWN_PAGES = View(UNKNOWN, "call", {"unasked": UNASKED})
 
 FIRST: LiteralString = " ".join((CASE, "where", ASKING, OLDEST))
 NEXT: LiteralString = " ".join((CASE, "where", ASKING, BEHIND, OLDEST))
-OF_RUNS: LiteralString = " ".join((CASE, "where wait.run = any (%(runs)s)", OLDEST))
+OF_RUNS: LiteralString = " ".join((CASE, "where wait.run = any (%(runs)s) and", ASKING, OLDEST))
+LAST: LiteralString = " ".join(
+    (CASE, "where wait.run = %(run)s order by wait.created_at desc, wait.id desc limit %(limit)s")
+)
 
 
 async def asking(
@@ -56,15 +60,22 @@ async def asking(
     return await rows(connection, NEXT, at=start[0], id=start[1], limit=limit)
 
 
-async def waits_of(connection: Connection, runs: Sequence[str], limit: int) -> list[Row]:
-    """All waits of the runs, oldest first."""
+async def asking_of(connection: Connection, runs: Sequence[str], limit: int) -> list[Row]:
+    """The same of these runs."""
     return await rows(connection, OF_RUNS, runs=list(runs), limit=limit)
+
+
+async def last_of(connection: Connection, run: str, limit: int) -> list[Row]:
+    """The run's waits in all states, youngest first."""
+    return await rows(connection, LAST, run=run, limit=limit)
 
 
 async def case(connection: Connection, wait: str) -> Row | None:
     return await row(connection, " ".join((CASE, "where wait.id = %(wait)s")), wait=wait)
 
 
-async def unknown(connection: Connection, limit: int) -> list[Row]:
-    """Calls that nobody knows the outcome of and no open wait asks about, oldest first."""
-    return await rows(connection, UNKNOWN, limit=limit)
+async def unknown(
+    connection: Connection, start: tuple[datetime, str] | None, limit: int
+) -> list[Row]:
+    """Calls that nobody knows the outcome of and no open wait asks about, youngest first."""
+    return await youngest(connection, UNKNOWN_PAGES, {"unasked": True}, start, limit)

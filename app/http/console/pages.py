@@ -3,7 +3,8 @@
 from typing import Annotated, Any, TypeVar, get_args
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -19,14 +20,21 @@ from app.services import views_console, views_fleet, views_inbox, views_rules, v
 from app.services.context import Services
 from app.services.views_console import Overview
 from app.services.views_pages import Listing
+from app.services.views_story import Story
 
 routes = APIRouter(include_in_schema=False, route_class=Route)
 
 Q = TypeVar("Q", bound=BaseModel)
 
-# Short enough to be shown whole.
-ALL = 200
+# Of what the service has at hand whole.
+ALL = 100_000
 Turn = Annotated[int | None, Query(alias="from", ge=1, le=2**31 - 2)]
+
+
+class InboxQuery(ListQuery):
+    """`after` and `unknown`: where in its two lists."""
+
+    unknown: Annotated[str, Field(max_length=1000)] | None = None
 
 
 @routes.get("/")
@@ -36,7 +44,7 @@ async def show_runs(request: Request, services: TheServices) -> Response:
     agents = await views_fleet.list_agents(services, Listing("agents", ALL))
     context = {
         "page": page,
-        "query": query.model_dump(exclude_none=True, mode="json"),
+        "query": _filled(query),
         "statuses": get_args(Status),
         "agents": [agent["name"] for agent in agents["data"]],
     }
@@ -51,8 +59,13 @@ async def show_all_runs() -> Response:
 @routes.get("/runs/{id}")
 async def show_run(request: Request, id: Id, services: TheServices, first: Turn = None) -> Response:
     story = await views_story.get_story(services, id, first)
+    context = await run_in_threadpool(_told, story)
+    return await _page(request, services, "one_run.html", "runs", **context)
+
+
+def _told(story: Story) -> dict[str, Any]:
     lines = timeline.lines(story.turns, story.calls, story.waits, story.now)
-    context = {
+    return {
         "story": story,
         "run": story.run,
         "now": story.now,
@@ -65,15 +78,17 @@ async def show_run(request: Request, id: Id, services: TheServices, first: Turn 
         "has_ended": story.run["status"] in ENDED,
         "types": " ".join(EVENTS),
     }
-    return await _page(request, services, "one_run.html", "runs", **context)
 
 
 @routes.get("/inbox")
 async def show_inbox(request: Request, services: TheServices) -> Response:
-    query = _query(request, ListQuery)
-    page = await views_inbox.list_asking(services, query.listing("inbox"))
-    unknown = await views_inbox.list_unknown(services)
-    context = {"page": page, "unknown": unknown, "now": await views_console.now(services)}
+    query = _query(request, InboxQuery)
+    told = Listing("unknown", query.limit, query.unknown)
+    context = {
+        "page": await views_inbox.list_asking(services, Listing("inbox", query.limit, query.after)),
+        "unknown": await views_inbox.list_unknown(services, told),
+        "query": _filled(query),
+    }
     return await _page(request, services, "inbox.html", "inbox", **context)
 
 
@@ -85,16 +100,18 @@ async def show_wait(request: Request, id: Id, services: TheServices) -> Response
 
 @routes.get("/workers")
 async def show_workers(request: Request, services: TheServices) -> Response:
-    page = await views_fleet.list_workers(services, Listing("workers", ALL))
-    now = await views_console.now(services)
-    return await _page(request, services, "workers.html", "workers", page=page, now=now)
+    query = _query(request, ListQuery)
+    page = await views_fleet.list_workers(services, query.listing("workers"))
+    context = {"page": page, "query": _filled(query)}
+    return await _page(request, services, "workers.html", "workers", **context)
 
 
 @routes.get("/agents")
 async def show_agents(request: Request, services: TheServices) -> Response:
-    agents = await views_fleet.list_agents(services, Listing("agents", ALL))
-    tools = await views_fleet.list_tools(services, Listing("tools", 10 * ALL))
-    context = {"agents": agents, "tools": tools["data"]}
+    query = _query(request, ListQuery)
+    agents = await views_fleet.list_agents(services, query.listing("agents"))
+    tools = await views_fleet.list_tools(services, Listing("tools", ALL))
+    context = {"agents": agents, "tools": tools["data"], "query": _filled(query)}
     return await _page(request, services, "agents.html", "agents", **context)
 
 
@@ -102,7 +119,8 @@ async def show_agents(request: Request, services: TheServices) -> Response:
 async def show_rules(request: Request, services: TheServices) -> Response:
     query = _query(request, RulesQuery)
     page = await views_rules.list_rules(services, query.listing("rules"))
-    return await _page(request, services, "rules.html", "rules", page=page)
+    context = {"page": page, "query": _filled(query)}
+    return await _page(request, services, "rules.html", "rules", **context)
 
 
 async def _page(
@@ -114,7 +132,13 @@ async def _page(
         "overview": await overview.read(),
         "can_sign_out": request.app.state.key is not None,
     }
-    return Page(template, common | context)
+    # A long page takes its time, which streams and decisions of others shall not wait for.
+    return await run_in_threadpool(Page, template, common | context)
+
+
+def _filled(query: BaseModel) -> dict[str, Any]:
+    """What was asked for, to be asked for again of the next page."""
+    return query.model_dump(exclude_unset=True, exclude_none=True, mode="json")
 
 
 def _query(request: Request, model: type[Q]) -> Q:

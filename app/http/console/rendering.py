@@ -30,6 +30,9 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+# Characters of one value. Of a longer one a page shows the beginning, with a link to the whole.
+MOST_SHOWN = 8_000
+MOST_IN_BRIEF = 300
 # What stands where there is nothing.
 NONE = "\u2013"
 KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -79,13 +82,28 @@ class Page(Response):
 
 def shown_json(value: object) -> str:
     """As JSON for people: letters as they are, what cannot be seen as its escape."""
-    text = json.dumps(json.loads(printed(value)), indent=2, ensure_ascii=False)
+    text = printed(value)
+    if len(text) > MOST_SHOWN:
+        return on_one_line(value)
+    text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def on_one_line(value: object) -> str:
     text = json.dumps(json.loads(printed(value)), ensure_ascii=False)
     return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def in_brief(value: object) -> str:
+    return on_one_line(value)[:MOST_IN_BRIEF]
+
+
+def is_cut(text: str) -> bool:
+    return len(text) > MOST_SHOWN
+
+
+def beginning(text: str) -> str:
+    return f"{text[:MOST_SHOWN]}\u2026" if is_cut(text) else text
 
 
 def moment(text: str | None, form: str = "moment") -> Markup:
@@ -145,9 +163,10 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (moment, lasting, short, words, broken, texts, first_line, count_of)
+    filters = (moment, lasting, short, words, broken, texts, first_line, count_of, in_brief)
     made.filters |= {each.__name__: each for each in filters}
-    made.filters |= {"json": shown_json, "line": on_one_line}
+    made.filters |= {"json": shown_json, "line": on_one_line, "beginning": beginning}
+    made.tests |= {"cut": is_cut}
     made.globals |= {"address": address, "between": between, "Scale": Scale}
     return made
 

@@ -40,8 +40,11 @@ PAGE = "order by {0}.created_at desc, {0}.id desc limit 50"
         pytest.param(views_console.WAITING_SINCE, id="waiting since"),
         pytest.param(views_inbox.FIRST, id="the inbox"),
         pytest.param(views_inbox.NEXT, id="more of the inbox"),
-        pytest.param(views_inbox.OF_RUNS, id="all waits of some runs"),
-        pytest.param(views_inbox.UNKNOWN, id="unknown outcomes"),
+        pytest.param(views_inbox.OF_RUNS, id="the inbox of some runs"),
+        pytest.param(views_inbox.LAST, id="the last waits of a run"),
+        pytest.param(
+            " ".join((views_inbox.UNKNOWN, "where", views_inbox.UNASKED)), id="unknown outcomes"
+        ),
         pytest.param(views_notices.SETTLED, id="settled runs"),
         pytest.param(views_events.NEXT, id="further events"),
         pytest.param(runs.LAST_QUEUED, id="queued runs of a key"),

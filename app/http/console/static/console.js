@@ -9,6 +9,7 @@ const main = document.querySelector("#main");
 const said = document.querySelector("#said");
 let refreshing = null;
 let again = false;
+const kept = {};
 
 export function announce(text) {
   if (!said) return;
@@ -20,7 +21,15 @@ function prepare(root = document) {
   for (const fieldset of root.querySelectorAll("form[data-send]:not([data-busy]) > fieldset")) {
     fieldset.disabled = false;
   }
+  keep(root);
   tell(root);
+}
+
+// For whom somebody decides is written once; it ends with the page.
+function keep(root) {
+  for (const field of root.querySelectorAll("[data-kept]")) {
+    if (field.value === field.defaultValue) field.defaultValue = kept[field.name] ?? "";
+  }
 }
 
 async function read(path) {
@@ -72,7 +81,8 @@ function gone(element) {
   const isHere = element.contains(document.activeElement);
   if (element.dataset.settled) return isHere || location.pathname === "/inbox";
   if (!isHere && !isTouched(element)) return false;
-  settle(element, "This was answered or closed elsewhere.");
+  // If that fails, the next look tries again.
+  settle(element, "This was answered or closed elsewhere.").catch(() => {});
   return true;
 }
 
@@ -80,7 +90,7 @@ export async function settle(card, note = "") {
   card.dataset.settled = "yes";
   let shown = card;
   if (card.dataset.ask) {
-    const fresh = (await read(card.dataset.ask)).querySelector("[data-ask]");
+    const fresh = await readCard(card);
     fresh.dataset.settled = "yes";
     card.replaceWith(fresh);
     shown = fresh;
@@ -98,6 +108,15 @@ export async function settle(card, note = "") {
   announce(note || shown.querySelector(".settled")?.textContent || "Settled.");
 }
 
+async function readCard(card) {
+  try {
+    return (await read(card.dataset.ask)).querySelector("[data-ask]");
+  } catch (error) {
+    delete card.dataset.settled;
+    throw error;
+  }
+}
+
 function every(seconds, act) {
   setInterval(() => document.visibilityState === "visible" && act(), 1000 * seconds);
 }
@@ -105,6 +124,7 @@ function every(seconds, act) {
 document.addEventListener("submit", (event) => {
   if (!event.target.dataset.send) return;
   event.preventDefault();
+  for (const field of event.target.querySelectorAll("[data-kept]")) kept[field.name] = field.value;
   send(event.target, event.submitter, { settle, refresh });
 });
 document.addEventListener("input", (event) => {

@@ -7,6 +7,7 @@ const RETRY_MS = 5000;
 let source = null;
 let refresh = () => {};
 let pending = 0;
+let isNews = false;
 let pause = 0;
 
 export function setRefresh(act) {
@@ -43,8 +44,16 @@ function close() {
 
 function happened(type) {
   if (TERMINAL.includes(type)) close();
-  clearTimeout(pending);
-  pending = setTimeout(refresh, TOGETHER_MS);
+  isNews = true;
+  pending ||= setTimeout(look, TOGETHER_MS);
+}
+
+// What comes without a pause is shown nevertheless, but no more than half the time goes into it.
+async function look() {
+  const begun = Date.now();
+  isNews = false;
+  await refresh();
+  pending = isNews ? setTimeout(look, Math.max(TOGETHER_MS, Date.now() - begun)) : 0;
 }
 
 // What the model is saying; the stored answer takes its place.

@@ -1,5 +1,12 @@
 // A form as JSON, to the same interface that programs use.
 
+// JSON as it was written: read and written again, a long number would be another.
+class Written {
+  constructor(text) {
+    this.text = text;
+  }
+}
+
 class Unfit extends Error {
   constructor(field, message) {
     super(message);
@@ -47,7 +54,7 @@ async function post(form, body) {
   const query = [...form.querySelectorAll("[data-query]")].filter((field) => field.checked);
   const parameters = new URLSearchParams(query.map((field) => [field.dataset.query, "true"]));
   const path = form.dataset.send + (query.length ? `?${parameters}` : "");
-  const text = JSON.stringify(body);
+  const text = write(body);
   // Sent again after a failure, it is still the same; changed, it is another.
   if (form.dataset.sent !== text) delete form.dataset.key;
   form.dataset.sent = text;
@@ -66,6 +73,12 @@ async function post(form, body) {
   }
 }
 
+function write(value) {
+  if (value instanceof Written) return value.text;
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  return `{${Object.entries(value).map(([name, each]) => `${JSON.stringify(name)}:${write(each)}`).join(",")}}`;
+}
+
 function newKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -78,7 +91,7 @@ function show(answer, text, isWrong) {
 }
 
 function gather(form, button) {
-  const body = {};
+  const body = named();
   for (const field of form.querySelectorAll("[name]")) {
     if (field.matches("button")) continue;
     if (field.dataset.only && field.dataset.only !== button?.value) continue;
@@ -95,7 +108,7 @@ function gather(form, button) {
 
 function put(body, name, value) {
   const [first, second] = name.split(".");
-  if (second) (body[first] ??= {})[second] = value;
+  if (second) (body[first] ??= named())[second] = value;
   else body[first] = value;
 }
 
@@ -118,14 +131,20 @@ function number(field) {
 
 function json(field) {
   try {
-    return JSON.parse(field.value);
+    JSON.parse(field.value);
   } catch {
     throw new Unfit(field, 'This must be JSON, such as {"id": 7}, "text" or null.');
   }
+  return new Written(field.value);
+}
+
+// Without a prototype every name is one, `__proto__` too.
+function named() {
+  return Object.create(null);
 }
 
 function rule(group) {
-  const made = { scope: group.querySelector("[data-rule=scope]").value, when: {} };
+  const made = { scope: group.querySelector("[data-rule=scope]").value, when: named() };
   const until = group.querySelector("[data-rule=expires_at]").value;
   if (until) made.expires_at = new Date(until).toISOString();
   for (const condition of group.querySelectorAll("[data-condition]")) {
