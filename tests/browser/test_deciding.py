@@ -7,6 +7,7 @@ from playwright.async_api import Page, expect
 
 from tests.browser.looking import Looking
 from tests.support.client import Client
+from tests.support.deployment import Deployment
 from tests.support.scripts import say, use
 from tests.support.world import World
 
@@ -83,18 +84,18 @@ async def test_a_rule_allows_others_like_it_until_it_is_revoked(
     await card.get_by_text("Also allow others").click()
     await card.get_by_label("Where").select_option("session")
     await card.get_by_label("Condition on ref").select_option("")
-    await card.get_by_label("Bound of amount").fill("50")
+    await card.get_by_label("Bound of amount").fill("9007199254740993")
     await card.get_by_role("button", name="Allow").click()
     await expect(card).to_contain_text("With a standing rule for this session")
     await client.succeeded(first["id"])
     (rule,) = [made for made in await client.rules() if made["wait"] == wait]
-    assert (rule["scope"], rule["when"]) == ("session", {"amount": {"max": 50}})
+    assert (rule["scope"], rule["when"]) == ("session", {"amount": {"max": 9007199254740993}})
 
     second = await client.submit(use("refund", ref="r2", amount=50), say("ok"), session="ruled")
     await client.succeeded(second["id"])
     rules = await looking.at("/rules")
     row = rules.locator(f"#{rule['id']}")
-    await expect(row).to_contain_text("at most 50")
+    await expect(row).to_contain_text("at most 9007199254740993")
     await row.get_by_role("button", name="Revoke").click()
     await expect(row).to_contain_text("revoked")
     third = await client.submit(use("refund", ref="r3", amount=50), say("ok"), session="ruled")
@@ -111,6 +112,7 @@ async def test_a_question_is_answered(looking: Looking, client: Client, world: W
     await card.get_by_role("button", name="Answer").click()
     await expect(card.locator(".answer")).to_have_text("Fill this in first.")
     await card.get_by_label("Your answer").fill("April, of course")
+    await card.get_by_label("On behalf of").fill("ann")
     await card.get_by_role("button", name="Answer").click()
 
     await expect(page.locator("#state .badge")).to_have_text("succeeded")
@@ -122,15 +124,15 @@ async def test_a_result_from_outside_is_sent(looking: Looking, client: Client) -
     wait = (await client.open_wait(run["id"], "external"))["id"]
     page = await looking.at("/inbox")
     card = page.locator(f"#{wait}")
-    await card.get_by_role("textbox").fill("{nonsense")
+    await card.get_by_label("Result").fill("{nonsense")
     await card.get_by_role("button", name="Send the result").click()
     await expect(card.locator(".answer")).to_contain_text("This must be JSON")
-    await card.get_by_role("textbox").fill('{"by": "ann", "pages": 3}')
+    await card.get_by_label("Result").fill('{"by": "ann", "id": 12345678901234567890}')
     await card.get_by_role("button", name="Send the result").click()
 
     await expect(card).to_contain_text("Answered by local")
     assert (await client.succeeded(run["id"]))["status"] == "succeeded"
-    assert (await client.call(run["id"]))["result"] == {"by": "ann", "pages": 3}
+    assert (await client.call(run["id"]))["result"] == {"by": "ann", "id": 12345678901234567890}
 
 
 async def settle(page: Page, place: str, button: str, result: str | None = None) -> None:
@@ -155,6 +157,70 @@ async def test_an_unknown_outcome_is_settled_before_and_after_the_model_was_told
 
     await page.reload()
     await expect(page.locator(f"#unknown-{call}")).to_have_count(0)
+
+
+async def test_who_decides_for_somebody_says_so_once(looking: Looking, client: Client) -> None:
+    runs = [await client.submit(use("refund", ref=f"for-{n}"), say("done")) for n in range(2)]
+    waits = [(await client.open_wait(run["id"]))["id"] for run in runs]
+    page = await looking.at("/inbox")
+    cards = [page.locator(f"#{wait}") for wait in waits]
+    await cards[0].get_by_label("On behalf of").fill("ann")
+    await cards[0].get_by_role("button", name="Deny").click()
+    await expect(cards[0]).to_contain_text("Denied by local on behalf of ann")
+    await expect(cards[1].get_by_label("On behalf of")).to_have_value("ann")
+    await cards[1].get_by_role("button", name="Deny").click()
+    await expect(cards[1]).to_contain_text("Denied by local on behalf of ann")
+    for run in runs:
+        await client.ended(run["id"])
+
+    later = await client.submit(use("refund", ref="for-3"), say("done"))
+    wait = (await client.open_wait(later["id"]))["id"]
+    await page.reload()
+    await expect(page.locator(f"#{wait}").get_by_label("On behalf of")).to_have_value("")
+    await client.deny(wait)
+    await client.ended(later["id"])
+
+
+LOOK = "document.dispatchEvent(new Event('visibilitychange'))"
+
+
+async def test_a_question_settled_elsewhere_is_told_of_once_it_can_be_read(
+    looking: Looking, client: Client
+) -> None:
+    looking.expected.append("Failed to load resource")
+    run = await client.submit(use("refund", ref="elsewhere"), say("done"))
+    wait = (await client.open_wait(run["id"]))["id"]
+    page = await looking.at("/inbox")
+    card = page.locator(f"#{wait}")
+    await card.get_by_label("Reason").fill("half a")
+    await page.route(f"**/waits/{wait}", lambda route: route.abort())
+    await client.deny(wait)
+    await client.ended(run["id"])
+    async with page.expect_event("requestfailed"):
+        await page.evaluate(LOOK)
+
+    await page.unroute(f"**/waits/{wait}")
+    await expect(card).to_contain_text("answered or closed elsewhere")
+
+
+async def test_an_interrupted_call_that_did_not_happen_is_run_again(
+    looking: Looking, client: Client, world: World, deployment: Deployment
+) -> None:
+    gate = world.gate("pay:before")
+    run = await client.submit(use("pay_once_ask", ref="absent"), say("noted"))
+    await gate.reached()
+    await deployment.crash()
+    gate.open()
+    wait = (await client.open_wait(run["id"], "outcome"))["id"]
+    page = await looking.at(f"/runs/{run['id']}")
+    card = page.locator(f"#{wait}")
+    await expect(card).to_contain_text("no outcome came back")
+    await card.get_by_role("button", name="It did not happen").click()
+
+    await expect(page.locator("#state .badge")).to_have_text("succeeded")
+    (stored,) = await client.waits(run["id"], kind="outcome")
+    assert stored["resolution"] == {"outcome": "did_not_happen"}
+    assert (await client.call(run["id"]))["attempts"] == 2
 
 
 async def test_the_inbox_is_walked_with_the_keyboard_alone(

@@ -6,7 +6,7 @@ from playwright.async_api import Page, expect
 from tests.browser.looking import Looking
 from tests.support.client import Client
 from tests.support.deployment import Deployment
-from tests.support.scripts import say, script, use
+from tests.support.scripts import by_attempt, say, script, use
 from tests.support.world import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -45,6 +45,47 @@ async def test_a_run_is_submitted_and_followed_to_its_end(
     assert await page.evaluate("window.isSame"), "the page was loaded anew"
     assert (await client.run(run))["status"] == "succeeded"
     assert len(world.payments.rows_for("followed")) == 1
+
+
+async def test_what_the_model_says_is_read_as_it_says_it(looking: Looking, client: Client) -> None:
+    held = {"text": "The first half <b>and</b> the other", "stall": "mid_text"}
+    run = await client.submit(by_attempt(held, say("never asked")))
+    page = await looking.at(f"/runs/{run['id']}")
+    streaming = page.locator(".streaming")
+    await expect(streaming).to_contain_text("The first half", timeout=SOON_MS)
+    await expect(page.locator("#state .badge")).to_have_text("running")
+
+    assert (await client.cancel(run["id"])).is_success
+    await expect(page.locator("#state .badge")).to_have_text("cancelled")
+    await client.ended(run["id"])
+
+
+# An event each 50 ms, for as long as the page is open.
+BUSY = """
+window.EventSource = class extends EventTarget {
+    readyState = 1;
+    constructor() {
+        super();
+        setInterval(() => this.dispatchEvent(new Event("call.started")), 50);
+    }
+    close() {}
+};
+"""
+
+
+async def test_a_run_that_never_pauses_is_followed_too(looking: Looking, client: Client) -> None:
+    run = await client.submit(use("refund", ref="busy"), say("done"))
+    wait = (await client.open_wait(run["id"]))["id"]
+    context = await looking.context()
+    await context.add_init_script(BUSY)
+    page = await context.new_page()
+    await page.goto(f"{looking.url}/runs/{run['id']}")
+    async with page.expect_request(
+        lambda request: request.resource_type == "fetch", timeout=SOON_MS
+    ):
+        pass
+    await client.deny(wait)
+    await client.ended(run["id"])
 
 
 async def test_what_a_reader_has_opened_stays_open(

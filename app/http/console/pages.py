@@ -8,6 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from app.domain.canonical import printed
 from app.domain.events import EVENTS
 from app.http.console import conversation, timeline
 from app.http.console.rendering import HEADERS, Page
@@ -16,7 +17,14 @@ from app.http.parts import Id, TheServices
 from app.http.problems import invalid
 from app.http.routing import Route
 from app.http.schemas.queries import ListQuery, RulesQuery, RunsQuery, Status
-from app.services import views_console, views_fleet, views_inbox, views_rules, views_story
+from app.services import (
+    views_console,
+    views_fleet,
+    views_inbox,
+    views_parts,
+    views_rules,
+    views_story,
+)
 from app.services.context import Services
 from app.services.views_console import Overview
 from app.services.views_pages import Listing
@@ -96,6 +104,13 @@ async def show_inbox(request: Request, services: TheServices) -> Response:
 async def show_wait(request: Request, id: Id, services: TheServices) -> Response:
     wait = await views_inbox.get_case(services, id)
     return await _page(request, services, "one_wait.html", "inbox", wait=wait)
+
+
+@routes.get("/calls/{id}")
+async def get_whole_call(id: Id, services: TheServices) -> Response:
+    """All of a call, for pages that show its beginning."""
+    call = await views_parts.get_call(services, id)
+    return Response(printed(call), media_type="application/json", headers=HEADERS)
 
 
 @routes.get("/workers")

@@ -1,0 +1,122 @@
+"""Pages of what is long: what they leave out, and that nobody waits for them."""
+
+import asyncio
+import json
+import re
+import threading
+from typing import Any
+
+import httpx
+import pytest
+
+from app.http.console import pages, rendering
+from app.services.views_story import CALLS, MESSAGES
+from tests.integration.http.questions import BEGUN, DONE, ask, working
+from tests.integration.http.rows import Rows
+from tests.integration.http.test_console import look
+from tests.support.polling import in_time
+
+LONG = {"rows": ["x" * 100] * 500, "end": "the-end"}
+
+
+async def test_a_long_value_is_cut_and_leads_to_the_whole(
+    http: httpx.AsyncClient, rows: Rows
+) -> None:
+    run = await working(rows, turns=1)
+    content = [{"type": "tool_use", "name": "pay"}] * 2
+    await rows.turn(run, content=content, finished_at="2026-01-01")
+    done = DONE | {"state": "succeeded", "replay": "read_only", "arguments": LONG}
+    paths = [
+        f"/calls/{await rows.call(run, index=0, result=LONG, **done)}",
+        f"/calls/{await rows.call(run, index=1, result='y' * 60_000 + 'the-end', **done)}",
+    ]
+
+    page = await look(http, f"/runs/{run}")
+
+    assert "the-end" not in page
+    assert len(page) < 12 * rendering.MOST_SHOWN
+    for path in paths:
+        assert page.count(f'href="{path}"') == 2
+        assert "the-end" in (await http.get(path)).text
+
+
+async def test_what_a_person_decides_on_is_shown_whole(http: httpx.AsyncClient, rows: Rows) -> None:
+    asked = await ask(rows, arguments=LONG)
+    assert "the-end" in await look(http, f"/waits/{asked.wait}")
+
+
+async def test_a_question_is_not_hidden_by_timers_before_it(
+    http: httpx.AsyncClient, rows: Rows
+) -> None:
+    asked = await ask(rows)
+    await rows.execute(
+        """insert into perdure.waits (id, run, kind, question, created_at)
+           select 'wait_t' || n, %s, 'timer', 'later', '2020-01-01'
+           from generate_series(1, 600) n""",
+        asked.run,
+    )
+    page = await look(http, f"/runs/{asked.run}")
+    assert f'data-send="/v1/waits/{asked.wait}/resolve"' in page
+
+
+async def test_of_many_messages_and_calls_the_last_are_shown(
+    http: httpx.AsyncClient, rows: Rows
+) -> None:
+    run = await working(rows, turns=1, status="running")
+    await rows.turn(run)
+    await rows.execute(
+        """insert into perdure.messages (id, run, text)
+           select 'msg_' || n, %s, 'said ' || n || '.' from generate_series(1, %s) n order by n""",
+        run,
+        MESSAGES + 1,
+    )
+    first = await rows.call(run, index=0)
+    await rows.execute(
+        """insert into perdure.calls
+               (id, run, turn, index, root, session, provider_id, tool, proposed)
+           select 'call_' || n, run, turn, n, root, session, provider_id, tool, proposed
+           from perdure.calls, generate_series(1, %s) n""",
+        CALLS,
+    )
+    page = await look(http, f"/runs/{run}")
+
+    assert "said 1." not in page
+    assert "said 2." in page
+    assert f"said {MESSAGES + 1}." in page
+    assert f'id="{first}"' not in page
+    assert f'id="call_{CALLS}"' in page
+    assert page.index('id="call_1"') < page.index(f'id="call_{CALLS}"')
+
+
+async def test_unknown_outcomes_are_paged(http: httpx.AsyncClient, rows: Rows) -> None:
+    run = await rows.run(status="succeeded", finished_at="2026-01-01")
+    lost = BEGUN | {"state": "outcome_unknown", "replay": "at_most_once", "arguments": {}}
+    for index in range(5):
+        await rows.call(run, index=index, **lost)
+    path, shown, asked = "/inbox?limit=2", [], 0
+    while path:
+        page = await look(http, path)
+        shown += re.findall(r'id="unknown-(call_\w+)"', page)
+        following = re.search(r'rel="next" href="([^"]*)#unknown"', page)
+        path = following[1].replace("&amp;", "&") if following else ""
+        asked += 1
+
+    assert asked == 3
+    assert len(shown) == len(set(shown)) == 5
+
+
+async def test_nobody_waits_for_a_page_that_takes_long(
+    http: httpx.AsyncClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = threading.Event()
+
+    def slow(template: str, context: dict[str, Any]) -> rendering.Page:
+        assert answered.wait(in_time(5)), json.dumps(template)
+        return rendering.Page(template, context)
+
+    monkeypatch.setattr(pages, "Page", slow)
+    page = asyncio.create_task(look(http, "/rules"))
+    await asyncio.sleep(0)
+    assert (await http.get("/health/live")).status_code == 200
+    answered.set()
+    assert "Standing rules" in await page
