@@ -1,7 +1,6 @@
 """Pages of what is long: what they leave out, and that nobody waits for them."""
 
 import asyncio
-import json
 import re
 import threading
 from typing import Any
@@ -108,15 +107,16 @@ async def test_unknown_outcomes_are_paged(http: httpx.AsyncClient, rows: Rows) -
 async def test_nobody_waits_for_a_page_that_takes_long(
     http: httpx.AsyncClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answered = threading.Event()
+    begun, answered = threading.Event(), threading.Event()
 
     def slow(template: str, context: dict[str, Any]) -> rendering.Page:
-        assert answered.wait(in_time(5)), json.dumps(template)
+        begun.set()
+        assert answered.wait(in_time(5)), "nothing else was answered"
         return rendering.Page(template, context)
 
     monkeypatch.setattr(pages, "Page", slow)
     page = asyncio.create_task(look(http, "/rules"))
-    await asyncio.sleep(0)
+    await asyncio.to_thread(begun.wait)
     assert (await http.get("/health/live")).status_code == 200
     answered.set()
     assert "Standing rules" in await page
