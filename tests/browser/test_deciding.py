@@ -127,12 +127,12 @@ async def test_a_result_from_outside_is_sent(looking: Looking, client: Client) -
     await card.locator("[name=result]").fill("{nonsense")
     await card.get_by_role("button", name="Send the result").click()
     await expect(card.locator(".answer")).to_contain_text("This must be JSON")
-    await card.locator("[name=result]").fill('{"by": "ann", "id": 12345678901234567890}')
+    await card.locator("[name=result]").fill('{"by": "ann", "pages": 12345678901234567890}')
     await card.get_by_role("button", name="Send the result").click()
 
     await expect(card).to_contain_text("Answered by local")
     assert (await client.succeeded(run["id"]))["status"] == "succeeded"
-    assert (await client.call(run["id"]))["result"] == {"by": "ann", "id": 12345678901234567890}
+    assert (await client.call(run["id"]))["result"] == {"by": "ann", "pages": 12345678901234567890}
 
 
 async def settle(page: Page, place: str, button: str, result: str | None = None) -> None:
