@@ -1,14 +1,14 @@
 """Signing in and out, and the files that pages need."""
 
 from typing import Annotated
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Query
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app.errors import Forbidden, NotFound, UnsupportedMediaType
+from app.errors import Forbidden, NotFound, TooLarge, UnsupportedMediaType
 from app.http import cookies
 from app.http.console.places import inside
 from app.http.console.rendering import HEADERS, STATIC, Page, address
@@ -16,6 +16,8 @@ from app.http.console.rendering import HEADERS, STATIC, Page, address
 routes = APIRouter(include_in_schema=False)
 
 FORM = "application/x-www-form-urlencoded"
+# Whoever asks has not shown a key yet.
+LARGEST_FORM = 8192
 FOR_GOOD = "public, max-age=31536000, immutable"
 
 
@@ -84,7 +86,10 @@ async def _form(request: Request) -> dict[str, str]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != FORM:
         raise UnsupportedMediaType(f"Send the form as `{FORM}`.")
-    fields = parse_qs((await request.body()).decode("ascii", "replace"), keep_blank_values=True)
+    body = await request.body()
+    if len(body) > LARGEST_FORM:
+        raise TooLarge(f"This form has at most {LARGEST_FORM} bytes.")
+    fields = parse_qs(body.decode("ascii", "replace"), keep_blank_values=True)
     return {name: values[0] for name, values in fields.items()}
 
 
@@ -92,4 +97,4 @@ def _is_secure(request: Request) -> bool:
     """Behind a proxy only the browser and the proxy know that it is TLS."""
     origin = request.headers.get("origin", "")
     told = request.headers.get("x-forwarded-proto", "")
-    return "https" in (request.url.scheme, urlsplit(origin).scheme, told)
+    return "https" in (request.url.scheme, origin.partition(":")[0], told)

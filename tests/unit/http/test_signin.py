@@ -114,10 +114,19 @@ async def test_a_form_is_a_form(make_client: MakeClient, kind: str) -> None:
         assert_problem(answer, 415, "unsupported-media-type")
 
 
+async def test_a_large_form_is_refused_before_it_is_read(make_client: MakeClient) -> None:
+    async with make_client(KEY) as http:
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        answer = await http.post("/sign-in", content="a=&" * 4096, headers=form)
+        assert_problem(answer, 413, "too-large")
+
+
 @pytest.mark.parametrize(
     "wanted",
     [
         "//evil.example",
+        "//[",
+        "http://[",
         "///evil.example",
         "/\\evil.example",
         "\\\\evil.example",
