@@ -25,6 +25,7 @@ PATHS = {
     "/v1/rules/{id}": {"delete"},
     "/v1/webhooks/deliveries": {"get"},
     "/v1/webhooks/deliveries/{id}/redeliver": {"post"},
+    "/v1/calls": {"get"},
     "/v1/agents": {"get"},
     "/v1/tools": {"get"},
     "/v1/workers": {"get"},
