@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from contextlib import aclosing
 from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -10,7 +11,7 @@ import httpx
 from pydantic import BaseModel, PrivateAttr
 
 from app.client import decisions, fleet, runs
-from app.client.connection import answered, asked, locate, lost
+from app.client.connection import answered, built, locate, lost
 from app.client.feed import Opening, events
 from app.client.listing import Listing
 from app.client.models import Event, RunData
@@ -44,10 +45,13 @@ class Part:
             await asyncio.sleep(step.seconds)
             return None
         try:
-            response = await self._http.send(self._http.build_request(**asked(step)))
-        except httpx.TransportError as error:
+            response = await self._http.send(built(self._http, step))
+        except httpx.RequestError as error:
             return lost(error)
         return answered(response, response.content)
+
+    async def _open(self, request: Request) -> httpx.Response:
+        return await self._http.send(built(self._http, request), stream=True)
 
     async def pages(self, listing: Listing[M]) -> AsyncIterator[M]:
         after = None
@@ -62,7 +66,7 @@ class Part:
         feed = opening(self._policy)
         while not feed.has_ended:
             try:
-                async with self._http.stream(**asked(feed.request())) as response:
+                async with aclosing(await self._open(feed.request())) as response:
                     body = b"" if response.is_success else await response.aread()
                     accepted = feed.accepts(answered(response, body))
                     if accepted:
@@ -71,7 +75,7 @@ class Part:
                                 yield event
                 if accepted:
                     await self.carry_out(feed.close())
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 feed.lose(error)
             if not feed.has_ended:
                 await asyncio.sleep(feed.pause)

@@ -48,8 +48,7 @@ class Place:
 def locate(url: str | None, key: str | None) -> Place:
     """Arguments go before the environment, and that before this machine."""
     url = url or os.environ.get(URL) or DEFAULT_URL
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not _is_address(url):
         raise Unusable(f"{URL} must be an address such as {DEFAULT_URL}, not {url!r}")
     key = key or os.environ.get(KEY) or None
     if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
@@ -57,7 +56,23 @@ def locate(url: str | None, key: str | None) -> Place:
     return Place(url.rstrip("/"), key)
 
 
-def asked(request: Request) -> dict[str, Any]:
+def _is_address(url: str) -> bool:
+    try:
+        httpx.URL(url)
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except (ValueError, httpx.InvalidURL):
+        return False
+
+
+def built(http: httpx.Client | httpx.AsyncClient, request: Request) -> httpx.Request:
+    try:
+        return http.build_request(**_asked(request))
+    except (ValueError, TypeError, RecursionError, httpx.InvalidURL) as error:
+        raise Unusable(f"No request can be made of what was given: {error}") from error
+
+
+def _asked(request: Request) -> dict[str, Any]:
     """The arguments of `httpx.Client.build_request`."""
     found: dict[str, Any] = {
         "method": request.method,
@@ -77,7 +92,7 @@ def answered(response: httpx.Response, body: bytes = b"") -> Answer:
     return Answer(response.status_code, _lowered(response.headers), body)
 
 
-def lost(error: httpx.TransportError) -> Lost:
+def lost(error: httpx.RequestError) -> Lost:
     return Lost(error, unsent=isinstance(error, UNSENT))
 
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from app.client.listing import Listing, query_of
 from app.client.models import Call, Json, Rule, Wait, WaitingFor
-from app.client.wire import Flow, Request, ask, path, read
+from app.client.wire import Flow, Request, fetch, path
 
 Asked = str | Wait | WaitingFor
 Outcome = Literal["happened", "did_not_happen", "skip"]
@@ -25,7 +25,7 @@ def list_approvals(*, run: str | None = None) -> Listing[Wait]:
 
 def get_wait(wait: str) -> Flow[Wait]:
     """The wait as it is now."""
-    return Wait.model_validate(read((yield from ask(Request("GET", path("waits", wait))))))
+    return (yield from fetch(Request("GET", path("waits", wait)), Wait.model_validate))
 
 
 def allow(
@@ -107,7 +107,7 @@ def settle_call(
     """The same for a call that no wait asks about, also after the end of its run."""
     name = call if isinstance(call, str) else call.id
     request = Request("POST", path("calls", name, "settle"), body=_outcome(outcome, result, reason))
-    return Call.model_validate(read((yield from ask(request))))
+    return (yield from fetch(request, Call.model_validate))
 
 
 def list_rules(
@@ -119,7 +119,7 @@ def list_rules(
 
 def revoke(rule: str) -> Flow[Rule]:
     """From now on it allows nothing."""
-    return Rule.model_validate(read((yield from ask(Request("DELETE", path("rules", rule))))))
+    return (yield from fetch(Request("DELETE", path("rules", rule)), Rule.model_validate))
 
 
 def _shown(wait: Asked) -> Flow[Wait | WaitingFor]:
@@ -131,7 +131,7 @@ def _resolve(wait: Asked, **said: Json) -> Flow[Wait]:
     name = wait if isinstance(wait, str) else wait.id
     body = {key: value for key, value in said.items() if value is not None or key == "result"}
     request = Request("POST", path("waits", name, "resolve"), body=body)
-    return Wait.model_validate(read((yield from ask(request))))
+    return (yield from fetch(request, Wait.model_validate))
 
 
 def _outcome(outcome: Outcome, result: Json, reason: str | None) -> dict[str, Json]:

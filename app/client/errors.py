@@ -46,11 +46,11 @@ class Unusable(ClientError, ValueError):
 
 
 class Unreachable(ClientError):
-    """`__cause__` is the last failure of the transport."""
+    """`__cause__` is the last failure of the transport, or of a proxy the `Problem`."""
 
 
 class Uncertain(Unreachable):
-    """The connection broke after the request was sent. Look before you send it again."""
+    """No answer says whether it was done. Look before you send it again."""
 
 
 class StillRunning(ClientError, TimeoutError):

@@ -4,25 +4,31 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pydantic import BaseModel, Field
+
 from app.client.errors import Unreachable
 from app.client.models import TERMINAL, Event
-from app.client.sse import Parser
+from app.client.sse import Frame, Parser
 from app.client.wire import (
+    ODD,
     PASSING,
     Answer,
     Flow,
     Policy,
     Request,
-    ask,
+    fetch,
+    foreign,
     path,
     problem_of,
-    read,
     retry_after,
 )
 
 # The service sends a comment each 15 s: silence of this length is a dead connection.
 SILENCE_SECONDS = 40.0
+# A connection that held for so long was one: patience begins anew with its loss.
+STEADY_SECONDS = 5.0
 STREAM = "text/event-stream"
+DELTA = ".delta"
 
 OnLost = Callable[[Exception | None], None]
 
@@ -36,6 +42,15 @@ def events(
     says them.
     """
     return lambda policy: Feed(run, policy, after=after, deltas=deltas, on_lost=on_lost)
+
+
+class Delta(BaseModel):
+    """What the model says, and from which character of its answer on."""
+
+    turn: int
+    attempt: int
+    offset: int = Field(ge=0)
+    text: str
 
 
 class Feed:
@@ -60,6 +75,8 @@ class Feed:
         # The turn and attempt that speak, and how far they have been heard.
         self._speech: tuple[int, int] | None = None
         self._heard = 0
+        self._stream: Answer | None = None
+        self._opened = 0.0
         self._calm_down()
         self.has_ended = False
         self.pause = 0.0
@@ -81,31 +98,45 @@ class Feed:
             return False
         if answer.status != 200 or not answer.headers.get("content-type", "").startswith(STREAM):
             raise problem_of(answer)
+        self._stream, self._opened = answer, self._policy.clock()
         return True
 
     def read(self, chunk: bytes) -> Iterator[Event]:
-        self._calm_down()
         for frame in self._parser.feed(chunk):
-            told = json.loads(frame.data)
-            if "seq" not in told:
-                yield from self._hear(frame.event, told)
-                continue
-            event = Event.model_validate(told)
-            if event.seq is not None and event.seq > self._after:
-                self._after = event.seq
-                self._is_terminal = event.type in TERMINAL
+            try:
+                event = self._take(frame.event, _object(frame))
+            except ODD as error:
+                assert self._stream is not None
+                raise foreign(f"What is streamed of {self._run}", self._stream) from error
+            if event is not None:
+                # Comments alone are no sign of a service: a proxy sends them as well.
+                self._calm_down()
                 yield event
 
-    def _hear(self, kind: str, told: dict[str, Any]) -> Iterator[Event]:
+    def _take(self, kind: str, told: dict[str, Any]) -> Event | None:
+        """What is new in a frame; what is not stored and of no known kind is passed over."""
+        if "seq" in told:
+            return self._store(Event.model_validate(told))
+        return self._hear(kind, Delta.model_validate(told), told) if kind.endswith(DELTA) else None
+
+    def _store(self, event: Event) -> Event | None:
+        if event.seq is None or event.seq <= self._after:
+            return None
+        self._after = event.seq
+        self._is_terminal = event.type in TERMINAL
+        return event
+
+    def _hear(self, kind: str, delta: Delta, told: dict[str, Any]) -> Event | None:
         """What the model says now. A new connection tells again what it has said of this answer."""
-        answer, offset = (told["turn"], told["attempt"]), told["offset"]
+        answer = delta.turn, delta.attempt
         if answer != self._speech:
-            self._speech, self._heard = answer, offset
-        text = told["text"][max(self._heard - offset, 0) :]
-        if text:
-            self._heard = offset + len(told["text"])
-            data = {**told, "offset": self._heard - len(text), "text": text}
-            yield Event(run=self._run, type=kind, data=data, raw=told)
+            self._speech, self._heard = answer, delta.offset
+        text = delta.text[max(self._heard - delta.offset, 0) :]
+        if not text:
+            return None
+        self._heard = delta.offset + len(delta.text)
+        data = {**told, "offset": self._heard - len(text), "text": text}
+        return Event(run=self._run, type=kind, data=data, raw=told)
 
     def close(self) -> Flow[None]:
         """The service has closed the stream: after the end of the run, or because it stops."""
@@ -123,20 +154,34 @@ class Feed:
         """Whether the event that a reader came with is the last of a run that has ended."""
         query = {"after": str(self._after - 1), "limit": "2"}
         request = Request("GET", path("runs", self._run, "events"), query)
-        found = read((yield from ask(request)))["data"]
-        return [event["type"] in TERMINAL for event in found] == [True]
+        return (
+            yield from fetch(
+                request, lambda told: [each["type"] in TERMINAL for each in told["data"]] == [True]
+            )
+        )
 
     def _calm_down(self) -> None:
         self._tries = 0
         self._deadline = self._policy.clock() + self._policy.patience
 
     def _again(self, error: Exception | None, at_least: float = 0.0) -> None:
+        if self._stream and self._policy.clock() - self._opened >= STEADY_SECONDS:
+            self._calm_down()
+        self._stream = None
         self.pause = max(self._policy.pause(self._tries), at_least)
         if self._policy.clock() + self.pause > self._deadline:
-            raise Unreachable(f"The events of {self._run} broke off: {error}") from error
+            reason = "the stream is closed again and again" if error is None else error
+            raise Unreachable(f"The events of {self._run} broke off: {reason}") from error
         self._tries += 1
         if self._on_lost:
             self._on_lost(error)
+
+
+def _object(frame: Frame) -> dict[str, Any]:
+    told = json.loads(frame.data)
+    if not isinstance(told, dict):
+        raise TypeError(f"an event is an object, not {frame.data}")
+    return told
 
 
 Opening = Callable[[Policy], Feed]

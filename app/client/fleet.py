@@ -2,7 +2,7 @@
 
 from app.client.listing import Listing, query_of
 from app.client.models import Agent, Delivery, Session, Tool, Transcript, Worker
-from app.client.wire import Flow, Request, ask, path, read
+from app.client.wire import Flow, Request, fetch, path
 
 
 def workers() -> Listing[Worker]:
@@ -18,14 +18,13 @@ def tools() -> Listing[Tool]:
 
 
 def session(session: str) -> Flow[Session]:
-    found = read((yield from ask(Request("GET", path("sessions", session)))))
-    return Session.model_validate(found)
+    return (yield from fetch(Request("GET", path("sessions", session)), Session.model_validate))
 
 
 def transcript(session: str) -> Flow[Transcript]:
     """The conversation as the model would be sent it."""
-    found = read((yield from ask(Request("GET", path("sessions", session, "transcript")))))
-    return Transcript.model_validate(found)
+    request = Request("GET", path("sessions", session, "transcript"))
+    return (yield from fetch(request, Transcript.model_validate))
 
 
 def deliveries(*, run: str | None = None, state: str | None = None) -> Listing[Delivery]:
@@ -38,4 +37,4 @@ def redeliver(delivery: str) -> Flow[Delivery]:
     request = Request(
         "POST", path("webhooks", "deliveries", delivery, "redeliver"), repeatable=False
     )
-    return Delivery.model_validate(read((yield from ask(request))))
+    return (yield from fetch(request, Delivery.model_validate))

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel
 
 from app.client.models import Page
-from app.client.wire import Flow, Request, ask, read
+from app.client.wire import Flow, Request, fetch
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -23,12 +23,11 @@ class Listing(Generic[M]):
 
     def page(self, after: str | None) -> Flow[Page[M]]:
         query = dict(self.query) if after is None else {**self.query, "after": after}
-        found = read((yield from ask(Request("GET", self.path, query))))
-        following = found["next"]
-        return Page(
-            data=[self.model.model_validate(item) for item in found["data"]],
-            next=None if following is None else str(following),
-        )
+        return (yield from fetch(Request("GET", self.path, query), self._read))
+
+    def _read(self, told: object) -> Page[M]:
+        page = Page[Any].model_validate(told)
+        return Page(data=list(map(self.model.model_validate, page.data)), next=page.next)
 
 
 def query_of(**given: Any) -> dict[str, str]:

@@ -29,7 +29,7 @@ class Model(BaseModel):
 
 class Page(BaseModel, Generic[T]):
     data: list[T]
-    next: str | None = None
+    next: str | None
 
 
 class WaitingFor(Model):
@@ -115,7 +115,7 @@ class RunData(Model):
     @property
     def text(self) -> str | None:
         """The text of its output."""
-        return self.output["text"] if isinstance(self.output, dict) else None
+        return self.output.get("text") if isinstance(self.output, dict) else None
 
 
 class Attempt(Model):

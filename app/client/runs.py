@@ -1,15 +1,16 @@
 """What can be done with runs."""
 
+import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from app.client.errors import StillRunning
+from app.client.errors import StillRunning, Unusable
 from app.client.listing import Listing, query_of
 from app.client.models import Call, Json, Message, RunData, Turn, Wait
-from app.client.wire import Answer, Flow, Pause, Request, ask, path, read
+from app.client.wire import Flow, Pause, Request, ask, fetch, path, read
 
 Input = str | Sequence[Mapping[str, Any]]
 OnBusy = Literal["queue", "reject", "supersede", "return_existing"]
@@ -17,6 +18,8 @@ OnBusy = Literal["queue", "reject", "supersede", "return_existing"]
 HOLD_SECONDS = 30
 # A run that waits for a person is looked at this often: such a request is not held.
 LOOK_SECONDS = 1.0
+
+_KEY = re.compile(r"[\x21-\x7e]+")
 
 
 def submit(
@@ -48,13 +51,13 @@ def submit(
         callback=None if callback is None else {"url": callback},
         metadata=metadata,
     )
-    headers = {"idempotency-key": idempotency_key or new_key()}
-    return _run((yield from ask(Request("POST", "/v1/runs", body=body, headers=headers))))
+    request = Request("POST", "/v1/runs", body=body, headers=_keyed(idempotency_key))
+    return (yield from fetch(request, RunData.model_validate))
 
 
 def get(run: str) -> Flow[RunData]:
     """The run as it is now."""
-    return _run((yield from ask(Request("GET", path("runs", run)))))
+    return (yield from fetch(Request("GET", path("runs", run)), RunData.model_validate))
 
 
 def wait(
@@ -68,7 +71,7 @@ def wait(
     while True:
         began = time.monotonic()
         left = None if deadline is None else max(deadline - began, 0.0)
-        found = _run((yield from ask(_held(run, left))))
+        found = yield from fetch(_held(run, left), RunData.model_validate)
         if found.has_ended or (until == "asked" and found.asks):
             return found
         now = time.monotonic()
@@ -92,37 +95,37 @@ def cancel(run: str, reason: str | None = None, *, compensate: bool = False) -> 
         # The first try did this, and only its answer was lost.
         if found.status == "cancelled":
             return found
-    return _run(answer)
+    return read(request, answer, RunData.model_validate)
 
 
 def resume(run: str, limits: Mapping[str, Any] | None = None) -> Flow[RunData]:
     """Goes on with a dead letter, or after a limit or a model error. Never sent twice."""
     body = _given(limits=limits)
     request = Request("POST", path("runs", run, "resume"), body=body, repeatable=False)
-    return _run((yield from ask(request)))
+    return (yield from fetch(request, RunData.model_validate))
 
 
 def fork(
     run: str, turn: int, input: Input | None = None, *, idempotency_key: str | None = None
 ) -> Flow[RunData]:
     """A new run that shares the turns up to `turn` with their results."""
-    body = _given(turn=turn, input=input)
-    headers = {"idempotency-key": idempotency_key or new_key()}
+    body, headers = _given(turn=turn, input=input), _keyed(idempotency_key)
     request = Request("POST", path("runs", run, "fork"), body=body, headers=headers)
-    return _run((yield from ask(request)))
+    return (yield from fetch(request, RunData.model_validate))
 
 
 def send(run: str, text: str) -> Flow[Message]:
     """Reaches the model with its next turn. Never sent twice: see `Uncertain`."""
     request = Request("POST", path("runs", run, "messages"), body={"text": text}, repeatable=False)
-    return Message.model_validate(read((yield from ask(request))))
+    return (yield from fetch(request, Message.model_validate))
 
 
 def withdraw(run: str, message: str) -> Flow[None]:
     """Takes back a message that has not gone to the model."""
-    answer = yield from ask(Request("DELETE", path("runs", run, "messages", message)))
+    request = Request("DELETE", path("runs", run, "messages", message))
+    answer = yield from ask(request)
     if not (answer.repeated and answer.status == 404):
-        read(answer)
+        read(request, answer, Message.model_validate)
 
 
 def list_runs(
@@ -168,12 +171,14 @@ def waits(run: str, *, kind: str | None = None, state: str | None = None) -> Lis
     return Listing(Wait, "/v1/waits", query_of(run=run, kind=kind, state=state))
 
 
-def new_key() -> str:
-    return secrets.token_hex(16)
+def _keyed(given: str | None) -> dict[str, str]:
+    if given is not None and not _KEY.fullmatch(given):
+        raise Unusable(f"{given!r} is no idempotency key, which is of visible ASCII characters")
+    return {"idempotency-key": given or secrets.token_hex(16)}
 
 
 def _held(run: str, left: float | None) -> Request:
-    hold = HOLD_SECONDS if left is None else min(HOLD_SECONDS, int(left))
+    hold = HOLD_SECONDS if left is None else int(min(HOLD_SECONDS, left))
     return Request(
         "GET",
         path("runs", run),
@@ -181,10 +186,6 @@ def _held(run: str, left: float | None) -> Request:
         seconds=hold + 15.0,
         patience=left,
     )
-
-
-def _run(answer: Answer) -> RunData:
-    return RunData.model_validate(read(answer))
 
 
 def _given(**members: Json) -> dict[str, Json]:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from functools import wraps
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar
@@ -10,7 +11,7 @@ import httpx
 from pydantic import BaseModel, PrivateAttr
 
 from app.client import decisions, fleet, runs
-from app.client.connection import answered, asked, locate, lost
+from app.client.connection import answered, built, locate, lost
 from app.client.feed import Opening, events
 from app.client.listing import Listing
 from app.client.models import Event, RunData
@@ -44,10 +45,13 @@ class Part:
             time.sleep(step.seconds)
             return None
         try:
-            response = self._http.send(self._http.build_request(**asked(step)))
-        except httpx.TransportError as error:
+            response = self._http.send(built(self._http, step))
+        except httpx.RequestError as error:
             return lost(error)
         return answered(response, response.content)
+
+    def _open(self, request: Request) -> httpx.Response:
+        return self._http.send(built(self._http, request), stream=True)
 
     def pages(self, listing: Listing[M]) -> Iterator[M]:
         after = None
@@ -61,7 +65,7 @@ class Part:
         feed = opening(self._policy)
         while not feed.has_ended:
             try:
-                with self._http.stream(**asked(feed.request())) as response:
+                with closing(self._open(feed.request())) as response:
                     body = b"" if response.is_success else response.read()
                     accepted = feed.accepts(answered(response, body))
                     if accepted:
@@ -69,7 +73,7 @@ class Part:
                             yield from feed.read(chunk)
                 if accepted:
                     self.carry_out(feed.close())
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 feed.lose(error)
             if not feed.has_ended:
                 time.sleep(feed.pause)

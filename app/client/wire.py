@@ -17,6 +17,8 @@ from app.client.errors import PROBLEMS, Problem, Uncertain, Unreachable, Unusabl
 T = TypeVar("T")
 
 READ_SECONDS = 30.0
+# What reading an answer fails with that is of another form; pydantic's errors are ValueErrors.
+ODD = (ValueError, TypeError, KeyError, RecursionError)
 # The same request may be answered otherwise later.
 PASSING = frozenset({429, 502, 503, 504})
 REFUSED_UNREAD = 429
@@ -34,6 +36,13 @@ class Request:
     seconds: float = READ_SECONDS
     repeatable: bool = True
     patience: float | None = None
+
+    @property
+    def changes(self) -> bool:
+        return self.method != "GET"
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +123,19 @@ def _repeat(request: Request, policy: Policy) -> Flow[Answer]:
 
 
 def _give_up(request: Request, reply: Answer | Lost, *, may_be_done: bool) -> Answer:
+    """502, 503 and 504 leave open what was done, as no answer does: a commit may have been lost."""
+    is_certain = not (request.changes and may_be_done)
     if isinstance(reply, Answer):
-        return reply
-    what = f"{request.method} {request.path}"
-    reason = str(reply.error) or type(reply.error).__name__
-    if request.method == "GET" or not may_be_done:
-        raise Unreachable(f"The service does not answer {what}: {reason}") from reply.error
-    raise Uncertain(
-        f"The answer to {what} was lost; it may have been done: {reason}"
-    ) from reply.error
+        if is_certain:
+            return reply
+        error: Exception = problem_of(reply)
+        became = f"is {reply.status}"
+    else:
+        error, became = reply.error, "was lost"
+    reason = str(error) or type(error).__name__
+    if is_certain:
+        raise Unreachable(f"The service does not answer {request}: {reason}") from error
+    raise Uncertain(f"The answer to {request} {became}; it may have been done: {reason}") from error
 
 
 def ask(request: Request) -> Flow[Answer]:
@@ -132,24 +145,33 @@ def ask(request: Request) -> Flow[Answer]:
     return answer
 
 
-def read(answer: Answer) -> Any:  # noqa: ANN401 - any JSON
-    """The body of an answer that grants what was asked; else raises the problem."""
+def fetch(request: Request, form: Callable[[Any], T]) -> Flow[T]:
+    """Within an operation: what is answered, in its form."""
+    return read(request, (yield from ask(request)), form)
+
+
+def read(request: Request, answer: Answer, form: Callable[[Any], T]) -> T:
+    """What an answer says that grants the request; else raises the problem."""
     if not 200 <= answer.status < 300:
         raise problem_of(answer)
     try:
-        return json.loads(answer.body)
-    except ValueError:
-        raise Problem(
-            answer.status,
-            {"detail": "The answer is not JSON: is this the address of a Perdure service?"},
-            answer.headers,
-        ) from None
+        return form(json.loads(answer.body))
+    except ODD:
+        problem = foreign(f"The answer to {request}", answer)
+    if request.changes:
+        raise Uncertain(f"{problem} It may have been done.") from problem
+    raise problem
+
+
+def foreign(what: str, answer: Answer) -> Problem:
+    detail = f"{what} is not a Perdure service's. Is this the address of a Perdure service?"
+    return Problem(answer.status, {"detail": detail}, answer.headers)
 
 
 def problem_of(answer: Answer) -> Problem:
     try:
         raw = json.loads(answer.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         raw = None
     if not isinstance(raw, dict):
         raw = {"detail": f"The answer is {answer.status}, and not from Perdure itself."}
@@ -167,4 +189,7 @@ def path(*parts: str) -> str:
     for part in parts:
         if not part or part in (".", ".."):
             raise Unusable(f"{part!r} is no id")
-    return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+    try:
+        return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+    except UnicodeEncodeError as error:
+        raise Unusable(f"{error.object!r} is no id") from None

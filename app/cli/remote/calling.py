@@ -14,8 +14,10 @@ PATIENCE_SECONDS = 5.0
 
 
 @contextmanager
-def service(*, as_json: bool, patience: float = PATIENCE_SECONDS) -> "Iterator[Perdure]":
-    """The service at PERDURE_URL."""
+def service(
+    *, as_json: bool, patience: float = PATIENCE_SECONDS, look: str = "perdure runs list"
+) -> "Iterator[Perdure]":
+    """The service at PERDURE_URL. `look`: the command that shows whether something was done."""
     from app.client import ClientError, Perdure
     from app.client.errors import Unusable
 
@@ -29,14 +31,15 @@ def service(*, as_json: bool, patience: float = PATIENCE_SECONDS) -> "Iterator[P
         except Unusable as error:
             fail(Exit.USAGE, f"{error}.")
         except ClientError as error:
-            _refuse(error, client.url, as_json=as_json)
+            _refuse(error, client.url, look, as_json=as_json)
         except KeyboardInterrupt:
             fail(Exit.INTERRUPTED, "Stopped.")
 
 
-def _refuse(error: "ClientError", url: str, *, as_json: bool) -> None:
+def _refuse(error: "ClientError", url: str, look: str, *, as_json: bool) -> None:
     from app.client import Problem, StillRunning, Uncertain
 
+    code = Exit.UNREACHABLE
     match error:
         case StillRunning():
             fail(Exit.STILL_RUNNING, f"{error} It goes on.")
@@ -47,12 +50,12 @@ def _refuse(error: "ClientError", url: str, *, as_json: bool) -> None:
             hint = "Set PERDURE_API_KEY to the key of the service." if error.status == 401 else None
             fail(Exit.REFUSED, "\n".join([error.detail, *problems]), error.hint or hint)
         case Uncertain():
-            hint = "Look with `perdure runs list` or `perdure runs show` before you repeat it."
+            code, hint = Exit.UNCERTAIN, f"Look with `{look}` before you repeat it."
         case _:
             hint = "Start a service, or set PERDURE_URL to the address of one."
     if as_json:
         title = type(error).__name__
         fail_as_json(
-            Exit.UNREACHABLE, {"type": "about:blank", "title": title, "detail": str(error)}
+            code, {"type": "about:blank", "title": title, "detail": str(error), "hint": hint}
         )
-    fail(Exit.UNREACHABLE, f"{error} ({url})", hint)
+    fail(code, f"{error} ({url})", hint)

@@ -18,6 +18,7 @@ class Exit(IntEnum):
     UNSUCCESSFUL = 4
     ASKS = 5
     STILL_RUNNING = 6
+    UNCERTAIN = 7
     INTERRUPTED = 130
 
 

@@ -136,14 +136,14 @@ def cancel(
     as_json: Json = False,
 ) -> None:
     """Ask a run to stop."""
-    with service(as_json=as_json) as client:
+    with service(as_json=as_json, look=f"perdure runs show {run}") as client:
         _told(client.runs.cancel(run, reason, compensate=compensate), as_json=as_json)
 
 
 @runs.command("resume", epilog="Example: perdure runs resume run_… --limit turns=100")
 def resume(run: Id, limit: Limits = None, as_json: Json = False) -> None:
     """Go on with a dead letter, or after a limit or a model error."""
-    with service(as_json=as_json) as client:
+    with service(as_json=as_json, look=f"perdure runs show {run}") as client:
         _told(client.runs.resume(run, read_limits(limit)), as_json=as_json)
 
 
@@ -169,7 +169,7 @@ def send(
     """Say something to a run; the model hears it with its next turn."""
     from app.cli.remote import screen
 
-    with service(as_json=as_json) as client:
+    with service(as_json=as_json, look=f"perdure runs watch {run}") as client:
         message = client.runs.send(run, read_text(text))
     if as_json:
         screen.print_json(message.raw)

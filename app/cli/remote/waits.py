@@ -67,7 +67,7 @@ def allow(
 ) -> None:
     """Allow a call, with the arguments that the wait shows."""
     given = None if rule is None else read_json(rule, "--rule")
-    with service(as_json=as_json) as client:
+    with service(as_json=as_json, look=f"perdure waits show {wait}") as client:
         decided = client.approvals.allow(
             wait,
             reason=reason,
@@ -83,7 +83,7 @@ def deny(
     wait: Id, reason: Reason = None, on_behalf_of: Behalf = None, as_json: Json = False
 ) -> None:
     """Deny a call; the model is told so, with the reason."""
-    with service(as_json=as_json) as client:
+    with service(as_json=as_json, look=f"perdure waits show {wait}") as client:
         decided = client.approvals.deny(wait, reason=reason, on_behalf_of=on_behalf_of)
         _tell(decided, as_json=as_json)
 
@@ -96,7 +96,7 @@ def answer(
     as_json: Json = False,
 ) -> None:
     """Answer a question of the agent."""
-    with service(as_json=as_json) as client:
+    with service(as_json=as_json, look=f"perdure waits show {wait}") as client:
         answered = client.waits.answer(wait, read_text(text), on_behalf_of=on_behalf_of)
         _tell(answered, as_json=as_json)
 
@@ -115,7 +115,7 @@ def settle(
     from app.cli.remote import screen
 
     given = None if result is None else read_json(result, "--result")
-    with service(as_json=as_json) as client:
+    with service(as_json=as_json, look=_place(wait)) as client:
         if not wait.startswith("call_"):
             settled = client.waits.settle(wait, outcome, result=given, reason=reason)
             _tell(settled, as_json=as_json)
@@ -158,8 +158,14 @@ def post_result(
 ) -> None:
     """Give the result of a tool that runs on the client's side."""
     given = read_json(result, "RESULT")
-    with service(as_json=as_json) as client:
+    with service(as_json=as_json, look=f"perdure waits show {wait}") as client:
         _tell(client.waits.post_result(wait, given, is_error=is_error), as_json=as_json)
+
+
+def _place(asked: str) -> str:
+    """The command that shows whether it is settled."""
+    is_call = asked.startswith("call_")
+    return "perdure waits unknown" if is_call else f"perdure waits show {asked}"
 
 
 def _tell(wait: "Wait", *, as_json: bool) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
-from app.client import AsyncPerdure, Perdure, Unreachable
+from app.client import AsyncPerdure, Perdure, Problem, Unreachable
 from app.client.errors import Invalid, NotFound
+from app.client.feed import Feed
 from app.client.models import Event
+from app.client.wire import Answer, Policy
 
 TYPES = ["run.queued", "run.started", "model.completed", "run.succeeded"]
 STREAM = {"content-type": "text/event-stream; charset=utf-8"}
@@ -21,6 +23,10 @@ def frame(seq: int) -> bytes:
     return f"id: {seq}\nevent: {TYPES[seq - 1]}\ndata: {json.dumps(event)}\n\n".encode()
 
 
+ODD = [
+    *("[]", "5", "null", "{", "", '{"seq": "x"}', '{"seq": 1}', "[" * 100_000),
+    *('{"turn": 1}', '{"turn": 1, "attempt": 1, "offset": -1, "text": "Hi"}'),
+]
 LOG = b": hello\n\n" + b"".join(map(frame, range(1, len(TYPES) + 1)))
 
 
@@ -206,3 +212,58 @@ def test_a_cursor_that_the_log_has_not_reached_is_told() -> None:
         pytest.raises(Invalid, match=r"No\."),
     ):
         list(client.runs.events("run_1", after=99))
+
+
+@pytest.mark.parametrize("data", ODD, ids=range(len(ODD)))
+async def test_a_stream_of_another_form_is_told_as_one(data: str) -> None:
+    body = frame(1) + f"event: model.delta\ndata: {data}\n\n".encode()
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, headers=STREAM, content=body))
+    with Perdure(transport=transport) as client:
+        events = client.runs.events("run_1")
+        assert next(events).seq == 1
+        with pytest.raises(Problem, match="address of a Perdure service"):
+            next(events)
+    async with AsyncPerdure(transport=transport) as client_:
+        with pytest.raises(Problem, match="address of a Perdure service"):
+            [event async for event in client_.runs.events("run_1")]
+
+
+def test_what_a_later_version_streams_is_passed_over() -> None:
+    later = b'event: dream\ndata: {"of": "sheep"}\n\n' + LOG
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, headers=STREAM, content=later))
+    with Perdure(transport=transport) as client:
+        assert numbers(list(client.runs.events("run_1"))) == [1, 2, 3, 4]
+
+
+@dataclass
+class Proxy:
+    """Answers with a comment and closes, `holds` seconds later; `now` is the time of the client."""
+
+    holds: float
+    now: float = 0.0
+    times: int = 0
+
+    def follow(self, patience: float, most: int) -> None:
+        feed = Feed("run_1", Policy(patience, clock=lambda: self.now))
+        for _ in range(most):
+            self.times += 1
+            feed.request()
+            feed.accepts(Answer(200, STREAM, b""))
+            assert list(feed.read(b":\n\n")) == []
+            self.now += self.holds
+            feed.lose(httpx.ReadError("reset"))
+            self.now += feed.pause
+
+
+def test_comments_alone_do_not_keep_it_going() -> None:
+    proxy = Proxy(holds=0.1)
+    with pytest.raises(Unreachable, match="run_1"):
+        proxy.follow(patience=60, most=1000)
+    assert proxy.times > 10
+    assert proxy.now <= 60
+
+
+def test_a_run_at_which_nothing_happens_is_followed_for_as_long_as_it_takes() -> None:
+    proxy = Proxy(holds=50)
+    proxy.follow(patience=30, most=100)
+    assert proxy.times == 100

@@ -80,10 +80,20 @@ def test_what_could_be_done_twice_is_not_sent_again(operation: Callable[[], Flow
         service.carry_out(operation())
     assert len(service.sent) == 1
 
-    service = Service([AWAY])
-    with pytest.raises(DatabaseUnavailable):
+
+@pytest.mark.parametrize(
+    ("reply", "status"), [(AWAY, 503), (say(502), 502), (say(503, []), 503), (say(504), 504)]
+)
+@pytest.mark.parametrize("operation", ONCE)
+def test_an_answer_that_leaves_open_what_was_done_is_no_refusal(
+    operation: Callable[[], Flow[Any]], reply: Said, status: int
+) -> None:
+    service = Service([reply])
+    with pytest.raises(Uncertain, match=f"is {status}; it may have been done") as raised:
         service.carry_out(operation())
     assert len(service.sent) == 1
+    assert isinstance(raised.value.__cause__, Problem)
+    assert raised.value.__cause__.status == status
 
 
 @pytest.mark.parametrize("unread", [REFUSED, problem(429, "rate-limited")])
@@ -131,6 +141,12 @@ def test_patience_ends() -> None:
 def test_a_submission_that_may_have_arrived_is_told_as_that() -> None:
     with pytest.raises(Uncertain):
         Service([BROKEN, *[REFUSED] * 500]).carry_out(runs.submit("desk", "Hi"))
+    with pytest.raises(Uncertain) as raised:
+        Service(repeat(AWAY)).carry_out(runs.submit("desk", "Hi"))
+    assert isinstance(raised.value.__cause__, DatabaseUnavailable)
+
+    with pytest.raises(DatabaseUnavailable):
+        Service(repeat(AWAY)).carry_out(runs.get("run_1"))
 
 
 def test_a_refusal_is_not_sent_again() -> None:

@@ -1,0 +1,63 @@
+"""Whatever is at PERDURE_URL, a command ends with a code that docs/cli.md lists, and says why."""
+
+import json
+from functools import partial
+
+import httpx
+import pytest
+from typer.testing import CliRunner, Result
+
+from app.cli import application
+from app.client import Perdure
+
+SEND = ("runs", "send", "run_1", "Hi")
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[httpx.Response]:
+    """What is answered, once each."""
+    answers: list[httpx.Response] = []
+    transport = httpx.MockTransport(lambda request: answers.pop(0))
+    monkeypatch.setattr("app.client.Perdure", partial(Perdure, transport=transport))
+    return answers
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(application, arguments)
+
+
+@pytest.mark.parametrize("body", [[], None, "x", {"data": []}, {"data": [5], "next": None}])
+@pytest.mark.parametrize("command", [("runs", "list"), ("agents",), ("runs", "show", "run_1")])
+def test_an_address_of_something_else_is_told_as_that(
+    served: list[httpx.Response], command: tuple[str, ...], body: object
+) -> None:
+    served.append(httpx.Response(200, json=body))
+    done = run(*command)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "address of a Perdure service" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "look"),
+    [
+        (SEND, "runs watch run_1"),
+        (("runs", "resume", "run_1"), "runs show run_1"),
+        (("waits", "answer", "wait_1", "Yes"), "waits show wait_1"),
+        (("waits", "settle", "call_1", "skip"), "waits unknown"),
+        (("runs", "submit", "desk", "Hi"), "runs list"),
+    ],
+)
+def test_what_may_have_been_done_has_a_code_of_its_own_and_says_where_to_look(
+    served: list[httpx.Response], command: tuple[str, ...], look: str
+) -> None:
+    served += [httpx.Response(504, headers={"retry-after": "60"}), httpx.Response(202, json=[])]
+    for _ in range(2):
+        done = run(*command)
+        assert (done.exit_code, done.stdout) == (7, "")
+        assert "may have been done" in done.stderr
+        assert f"Look with `perdure {look}`" in done.stderr
+
+    served.append(httpx.Response(504, headers={"retry-after": "60"}))
+    done = run(*command, "--json")
+    told = json.loads(done.stderr)
+    assert (done.exit_code, told["title"], look in told["hint"]) == (7, "Uncertain", True)
