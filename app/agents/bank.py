@@ -1,10 +1,15 @@
 """What the pretend payment provider keeps: orders, a ledger, and requests it holds back."""
 
 import asyncio
+import re
 import sqlite3
 import weakref
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
+# Returns once a client has gone.
+Gone = Callable[[], Coroutine[Any, Any, None]]
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS ledger (
     id INTEGER PRIMARY KEY,
@@ -22,6 +27,8 @@ _ORDERS = {
     "1004": {"customer": "Mei Tanaka", "total_cents": 2_000},
     "1005": {"customer": "Lea Fontaine", "total_cents": 240_000},
 }
+# Always a fresh one: 2001 is as 1001, and so with each thousand.
+_ORDER_ID = re.compile(r"[1-9][0-9]*(00[1-5])")
 
 
 class Refusal(Exception):
@@ -43,10 +50,11 @@ class Ledger:
         self._database.execute(_SCHEMA)
 
     def order(self, order_id: str) -> dict[str, Any]:
-        if order_id not in _ORDERS:
+        found = _ORDER_ID.fullmatch(order_id)
+        if found is None:
             raise Refusal(404, f"There is no order {order_id}.")
         paid = self._one("SELECT coalesce(sum(cents), 0) FROM ledger WHERE order_id = ?", order_id)
-        return {"id": order_id, **_ORDERS[order_id], "returned_cents": paid[0]}
+        return {"id": order_id, **_ORDERS[f"1{found[1]}"], "returned_cents": paid[0]}
 
     def book(self, kind: str, order_id: str, cents: int, key: str | None) -> dict[str, Any]:
         """A known key gives its own row again, whatever has happened to the order since."""
@@ -91,25 +99,37 @@ class Holds:
         """Hold one request, the next one that comes by."""
         self._armed.append((where, path))
 
-    async def stop(self, place: dict[str, Any]) -> None:
+    async def stop(self, place: dict[str, Any], gone: Gone) -> None:
+        """If armed: until it is released. A client that has gone is refused, and no longer held."""
         armed = (place["where"], place["path"])
         if armed not in self._armed:
             return
         self._armed.remove(armed)
-        released = asyncio.Event()
+        held = place, asyncio.Event()
         async with self._changed:
-            self._held.append((place, released))
+            self._held.append(held)
             self._changed.notify_all()
-        await released.wait()
-
-    async def wait(self, seconds: float) -> list[dict[str, Any]]:
-        """What is held, as soon as anything is; empty when the time is over."""
         try:
-            async with asyncio.timeout(seconds), self._changed:
-                await self._changed.wait_for(lambda: bool(self._held))
+            await _unless_gone(held[1].wait(), gone)
+        finally:
+            with suppress(ValueError):
+                self._held.remove(held)
+
+    async def wait(self, seconds: float, gone: Gone) -> list[dict[str, Any]]:
+        """What is held, as soon as anything is; when the time is over, hold no more."""
+        try:
+            async with asyncio.timeout(seconds):
+                await _unless_gone(self._until_held(), gone)
         except TimeoutError:
-            return []
+            self._armed.clear()
+        return self.look()
+
+    def look(self) -> list[dict[str, Any]]:
         return [place for place, _ in self._held]
+
+    @property
+    def is_set(self) -> bool:
+        return bool(self._armed or self._held)
 
     def release(self) -> int:
         """Let all go on and hold no more."""
@@ -118,3 +138,18 @@ class Holds:
         for _, released in held:
             released.set()
         return len(held)
+
+    async def _until_held(self) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: bool(self._held))
+
+
+async def _unless_gone(awaited: Coroutine[Any, Any, Any], gone: Gone) -> None:
+    tasks = [asyncio.create_task(awaited), asyncio.create_task(gone())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+    if not tasks[0].done():
+        raise Refusal(499, "Nobody is there for the answer.")

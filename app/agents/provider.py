@@ -1,15 +1,18 @@
 """A pretend payment provider, to watch what a crash does to real money.
 
-GET  /orders/{id}                              an order with what was refunded so far
+GET  /orders/{id}                              an order with what was refunded so far;
+                                               2001 is as 1001, and so with each thousand
 POST /refunds    {order_id, cents}             Idempotency-Key: one key is one refund
 POST /transfers  {order_id, cents}             takes no key: each call moves money
 GET  /ledger                                   every row, and how often it was asked for
 POST /hold       {where: before|after, path}   the next request there stops at its effect
-GET  /held?timeout=30                          waits until a request is held
+GET  /held?timeout=30                          waits until a request is held; if none comes,
+                                               the hold is lifted. With 0 it only looks
 POST /release                                  lets held requests go on
 """
 
 import json
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
@@ -62,9 +65,10 @@ class _Provider:
         self._authorize(request)
         order_id, cents = _payment(await _body(request))
         place = {"path": request.url.path, "order_id": order_id, "cents": cents, "key": key}
-        await self._holds.stop(place | {"where": "before"})
+        gone = partial(_client_gone, request)
+        await self._holds.stop(place | {"where": "before"}, gone)
         row = self._ledger.book(kind, order_id, cents, key)
-        await self._holds.stop(place | {"where": "after"})
+        await self._holds.stop(place | {"where": "after"}, gone)
         return JSONResponse(row, status_code=201 if row["calls"] == 1 else 200)
 
     async def rows(self, request: Request) -> JSONResponse:
@@ -78,8 +82,15 @@ class _Provider:
         return JSONResponse({"armed": body})
 
     async def held(self, request: Request) -> JSONResponse:
-        wanted = float(request.query_params.get("timeout", "30"))
-        return JSONResponse({"held": await self._holds.wait(min(wanted, LONGEST_WAIT))})
+        seconds = min(float(request.query_params.get("timeout", "30")), LONGEST_WAIT)
+        if seconds <= 0:
+            return JSONResponse({"held": self._holds.look()})
+        if not self._holds.is_set:
+            return JSONResponse({"held": [], "reason": "No hold is set: POST /hold first."})
+        if held := await self._holds.wait(seconds, partial(_client_gone, request)):
+            return JSONResponse({"held": held})
+        reason = f"Nothing came in {seconds:g} s; was the order refunded already?"
+        return JSONResponse({"held": [], "reason": f"{reason} The hold is lifted."})
 
     async def release(self, request: Request) -> JSONResponse:
         return JSONResponse({"released": self._holds.release()})
@@ -90,6 +101,11 @@ class _Provider:
             raise Refusal(401, "Send a bearer credential.")
         if self._key is not None and credential != self._key:
             raise Refusal(401, "This credential is not known.")
+
+
+async def _client_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _body(request: Request) -> dict[str, Any]:

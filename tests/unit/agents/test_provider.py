@@ -163,8 +163,48 @@ async def test_release_also_disarms(provider: httpx.AsyncClient) -> None:
     assert (await refund(provider, "a")).status_code == 201
 
 
-async def test_waiting_for_a_held_request_ends(provider: httpx.AsyncClient) -> None:
-    assert (await provider.get("/held", params={"timeout": "0.01"})).json() == {"held": []}
+async def held(provider: httpx.AsyncClient, seconds: str) -> Any:  # noqa: ANN401 - JSON
+    return (await provider.get("/held", params={"timeout": seconds})).json()
+
+
+async def test_a_wait_in_vain_lifts_the_hold_and_says_why(provider: httpx.AsyncClient) -> None:
+    await provider.post("/hold", json={"where": "after", "path": "/refunds"})
+    reason = "Nothing came in 0.01 s; was the order refunded already? The hold is lifted."
+    assert await held(provider, "0.01") == {"held": [], "reason": reason}
+    async with asyncio.timeout(10):
+        assert (await refund(provider, "a")).status_code == 201
+
+
+async def test_without_a_hold_nothing_is_waited_for(provider: httpx.AsyncClient) -> None:
+    async with asyncio.timeout(10):
+        assert (await held(provider, "30"))["reason"] == "No hold is set: POST /hold first."
+
+
+async def test_a_look_lifts_no_hold(provider: httpx.AsyncClient) -> None:
+    await provider.post("/hold", json={"where": "after", "path": "/refunds"})
+    assert await held(provider, "0") == {"held": []}
+    stopped = asyncio.create_task(refund(provider, "a"))
+    (seen,) = (await held(provider, "10"))["held"]
+    assert seen["key"] == "a"
+    await provider.post("/release")
+    await stopped
+
+
+async def test_each_thousand_has_the_same_orders_afresh(provider: httpx.AsyncClient) -> None:
+    await refund(provider, "a", cents=12_900)
+    order = (await provider.get("/orders/2001")).json()
+    assert order == {
+        "id": "2001",
+        "customer": "Ada Brooks",
+        "total_cents": 12_900,
+        "returned_cents": 0,
+    }
+    assert (await provider.get("/orders/12005")).json()["total_cents"] == 240_000
+
+
+@pytest.mark.parametrize("order", ["1006", "1000", "0001", "001", "2011", "x001", "2001 "])
+async def test_no_other_order_is_there(provider: httpx.AsyncClient, order: str) -> None:
+    assert (await provider.get(f"/orders/{order}")).status_code == 404
 
 
 async def test_a_hold_must_name_a_side(provider: httpx.AsyncClient) -> None:
