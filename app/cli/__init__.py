@@ -183,14 +183,17 @@ def run_clear() -> None:
 
 @application.command("simulate", rich_help_panel=BESIDES)
 def run_simulated(
-    part: Part, port: int, ledger: str = ":memory:", lifeline: Lifeline = None
+    part: Part,
+    port: Annotated[int, typer.Argument(min=0, max=65_535)],
+    ledger: str = ":memory:",
+    lifeline: Lifeline = None,
 ) -> None:
     """Serve the scripted model or the pretend payment provider, with its ledger in a file."""
     from app.cli.lifeline import hold
     from app.cli.simulated import serve
 
     hold(lifeline)
-    serve(part, port, ledger)
+    serve(part, port, ledger, quiet=lifeline is not None)
 
 
 def _prepare(lifeline: int | None) -> "Settings":
