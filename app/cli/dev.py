@@ -200,7 +200,7 @@ def _curl(settings: Settings, agents: Sequence[str]) -> str:
         body = {"agent": EXAMPLE, "input": "Order 1001 arrived broken. Please refund it."}
     else:
         body = {"agent": agents[0], "input": "Hello"}
-    parts = ["curl", "-s", f"{base_url(settings)}/v1/runs"]
+    parts = ["curl", "-sS", f"{base_url(settings)}/v1/runs"]
     if settings.api_key:
         parts += ["-H", "Authorization: Bearer $PERDURE_API_KEY"]
     parts += ["-H", "Content-Type: application/json", "-H", "Prefer: wait=30"]
