@@ -98,9 +98,9 @@ def service(directory: Path, env: dict[str, str], ports: dict[str, int]) -> Iter
         yield
 
 
-@pytest.fixture
+@pytest.fixture(scope="module", autouse=True)
 def provider(directory: Path, env: dict[str, str], ports: dict[str, int]) -> Iterator[None]:
-    """A new ledger for each page."""
+    """One ledger for all pages: none may spoil what another says."""
     port = ports["provider"]
     with started(directory, env, f":{port}/ledger", "simulate", "provider", str(port)):
         yield
@@ -137,7 +137,6 @@ def started(directory: Path, env: dict[str, str], ready: str, *command: str) -> 
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.usefixtures("provider")
 @pytest.mark.parametrize("page", PAGES)
 def test_what_a_page_says_is_so(
     page: str, directory: Path, env: dict[str, str], ports: dict[str, int], url: str
