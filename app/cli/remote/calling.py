@@ -42,7 +42,8 @@ def _refuse(error: "ClientError", url: str, look: str, *, as_json: bool) -> None
     code = Exit.UNREACHABLE
     match error:
         case StillRunning():
-            fail(Exit.STILL_RUNNING, f"{error} It goes on.")
+            why = f" It is stalled: {error.run.stalled}." if error.run.stalled else ""
+            fail(Exit.STILL_RUNNING, f"{error} It goes on.{why}")
         case Problem():
             if as_json:
                 fail_as_json(Exit.REFUSED, dict(error.raw))

@@ -12,6 +12,9 @@ from app.domain.states import Outcome, WaitKind, WaitState
 if TYPE_CHECKING:
     from app.client.models import Wait
 
+# A decision that was made is not lost to an API that starts again.
+DECIDING_SECONDS = 30.0
+
 waits = typer.Typer(help="Approve, answer and settle what runs wait for.", no_args_is_help=True)
 
 Id = Annotated[str, typer.Argument(metavar="WAIT", help="Its id, wait_….")]
@@ -67,7 +70,9 @@ def allow(
 ) -> None:
     """Allow a call, with the arguments that the wait shows."""
     given = None if rule is None else read_json(rule, "--rule")
-    with service(as_json=as_json, look=f"perdure waits show {wait}") as client:
+    with service(
+        as_json=as_json, patience=DECIDING_SECONDS, look=f"perdure waits show {wait}"
+    ) as client:
         decided = client.approvals.allow(
             wait,
             reason=reason,
@@ -83,7 +88,9 @@ def deny(
     wait: Id, reason: Reason = None, on_behalf_of: Behalf = None, as_json: Json = False
 ) -> None:
     """Deny a call; the model is told so, with the reason."""
-    with service(as_json=as_json, look=f"perdure waits show {wait}") as client:
+    with service(
+        as_json=as_json, patience=DECIDING_SECONDS, look=f"perdure waits show {wait}"
+    ) as client:
         decided = client.approvals.deny(wait, reason=reason, on_behalf_of=on_behalf_of)
         _tell(decided, as_json=as_json)
 
@@ -96,7 +103,9 @@ def answer(
     as_json: Json = False,
 ) -> None:
     """Answer a question of the agent."""
-    with service(as_json=as_json, look=f"perdure waits show {wait}") as client:
+    with service(
+        as_json=as_json, patience=DECIDING_SECONDS, look=f"perdure waits show {wait}"
+    ) as client:
         answered = client.waits.answer(wait, read_text(text), on_behalf_of=on_behalf_of)
         _tell(answered, as_json=as_json)
 
@@ -115,7 +124,7 @@ def settle(
     from app.cli.remote import screen
 
     given = None if result is None else read_json(result, "--result")
-    with service(as_json=as_json, look=_place(wait)) as client:
+    with service(as_json=as_json, patience=DECIDING_SECONDS, look=_place(wait)) as client:
         if not wait.startswith("call_"):
             settled = client.waits.settle(wait, outcome, result=given, reason=reason)
             _tell(settled, as_json=as_json)
@@ -158,7 +167,9 @@ def post_result(
 ) -> None:
     """Give the result of a tool that runs on the client's side."""
     given = read_json(result, "RESULT")
-    with service(as_json=as_json, look=f"perdure waits show {wait}") as client:
+    with service(
+        as_json=as_json, patience=DECIDING_SECONDS, look=f"perdure waits show {wait}"
+    ) as client:
         _tell(client.waits.post_result(wait, given, is_error=is_error), as_json=as_json)
 
 
