@@ -5,9 +5,10 @@ import signal
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from app.cli.remote import fleet
 from app.cli.remote.options import Json
@@ -19,7 +20,19 @@ if TYPE_CHECKING:
     from app.cli.verify.trap import Fault
     from app.settings import Settings
 
+
+class Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - of typer, which does not export it
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            # Said by the library that checks choices, and no help.
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
+
 application = typer.Typer(
+    cls=Commands,
     help="A durable agent service.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

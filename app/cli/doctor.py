@@ -113,7 +113,8 @@ def _examine_agents(settings: Settings) -> Finding:
         registry = load(",".join(settings.agents))
     except ConfigurationError as error:
         return Finding(f"Agents cannot be loaded: {error}", "Correct the module it names.")
-    return Finding(f"Agents: {', '.join(sorted(registry.agents))}")
+    names = ", ".join(sorted(registry.agents))
+    return Finding(f"Agents: {names} (of this shell's PERDURE_AGENTS)")
 
 
 async def _examine_database(connection: Connection, settings: Settings) -> Finding:
@@ -174,8 +175,10 @@ async def _examine_unserved(connection: Connection) -> AsyncIterator[Finding]:
     )
     for found in unfinished:
         if live and not any(found["agent"] in agents for agents in live):
+            number = found["number"]
+            runs = "1 unfinished run" if number == 1 else f"{number} unfinished runs"
             yield Finding(
-                f"{found['number']} unfinished runs of {found['agent']}: no worker has that agent",
+                f"{runs} of {found['agent']}: no worker has that agent",
                 "Start a worker whose PERDURE_AGENTS defines it.",
             )
 

@@ -1,7 +1,9 @@
 """A client for one command, and what the command ends with when the service refuses."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from app.cli.remote.exits import Exit, fail, fail_as_json
@@ -11,15 +13,29 @@ if TYPE_CHECKING:
 
 # A person waits: an address that is wrong should be told soon.
 PATIENCE_SECONDS = 5.0
+# What a command does that the service tells in HTTP.
+COMMANDS = {
+    "/v1/agents": "perdure agents",
+    "/v1/runs": "perdure runs list",
+    "/v1/waits": "perdure waits list",
+    "/v1/runs/{id}/calls": "perdure runs show RUN",
+}
 
 
 @contextmanager
 def service(
-    *, as_json: bool, patience: float = PATIENCE_SECONDS, look: str = "perdure runs list"
+    *,
+    as_json: bool,
+    patience: float = PATIENCE_SECONDS,
+    look: str = "perdure runs list",
+    agent: str | None = None,
 ) -> "Iterator[Perdure]":
-    """The service at PERDURE_URL. `look`: the command that shows whether something was done."""
+    """The service at PERDURE_URL. `look`: the command that shows whether something was done.
+
+    `agent`: the name of one that is asked for, for where there is none of that name.
+    """
     from app.client import ClientError, Perdure
-    from app.client.errors import Unusable
+    from app.client.errors import AgentNotFound, Unusable
 
     try:
         client = Perdure(patience=patience)
@@ -30,6 +46,10 @@ def service(
             yield client
         except Unusable as error:
             fail(Exit.USAGE, f"{error}.")
+        except AgentNotFound as error:
+            with suppress(ClientError):
+                error.hint = _meant(agent, (each.name for each in client.agents.list()))
+            _refuse(error, client.url, look, as_json=as_json)
         except ClientError as error:
             _refuse(error, client.url, look, as_json=as_json)
         except KeyboardInterrupt:
@@ -49,7 +69,8 @@ def _refuse(error: "ClientError", url: str, look: str, *, as_json: bool) -> None
                 fail_as_json(Exit.REFUSED, dict(error.raw))
             problems = [f"  {each.field}: {each.message}" for each in error.errors[1:]]
             hint = "Set PERDURE_API_KEY to the key of the service." if error.status == 401 else None
-            fail(Exit.REFUSED, "\n".join([error.detail, *problems]), error.hint or hint)
+            detail = in_commands(error.detail)
+            fail(Exit.REFUSED, "\n".join([detail, *problems]), error.hint or hint)
         case Uncertain():
             code, hint = Exit.UNCERTAIN, f"Look with `{look}` before you repeat it."
         case _:
@@ -60,3 +81,18 @@ def _refuse(error: "ClientError", url: str, look: str, *, as_json: bool) -> None
             code, {"type": "about:blank", "title": title, "detail": str(error), "hint": hint}
         )
     fail(code, f"{error} ({url})", hint)
+
+
+def in_commands(detail: str) -> str:
+    """What the service advises for HTTP, as a command where one does the same."""
+    return re.sub(r"\bGET (/v1/[\w/{}]+)", _command, detail)
+
+
+def _command(found: re.Match[str]) -> str:
+    command = COMMANDS.get(found[1])
+    return f"`{command}`" if command else found[0]
+
+
+def _meant(agent: str | None, known: Iterable[str]) -> str | None:
+    close = get_close_matches(agent or "", list(known), n=1)
+    return f"Did you mean {close[0]}?" if close else None

@@ -20,6 +20,7 @@ class Exit(IntEnum):
     STILL_RUNNING = 6
     UNCERTAIN = 7
     INTERRUPTED = 130
+    CUT_OFF = 141
 
 
 def fail(code: Exit, message: str, hint: str | None = None) -> NoReturn:

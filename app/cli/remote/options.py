@@ -7,6 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from app.domain.limits import InvalidLimit
+from app.domain.limits import Limits as KnownLimits
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 Timeout = Annotated[
     float | None, typer.Option(min=0, metavar="SECONDS", help="Stop waiting after so long.")
@@ -23,14 +26,21 @@ Reason = Annotated[str | None, typer.Option(help="Why; kept with the decision.")
 Behalf = Annotated[str | None, typer.Option(help="Who has decided, if not the holder of the key.")]
 
 
-def read_text(text: str) -> str:
+def read_text(text: str, name: str) -> str:
     """`-` stands for standard input."""
+    found = _read(text)
+    if not found.strip():
+        raise typer.BadParameter("must not be empty", param_hint=name)
+    return found
+
+
+def _read(text: str) -> str:
     return sys.stdin.read() if text == "-" else text
 
 
 def read_json(text: str, name: str) -> Any:  # noqa: ANN401 - any JSON
     try:
-        return json.loads(read_text(text))
+        return json.loads(_read(text))
     except ValueError as error:
         raise typer.BadParameter(f"is not JSON: {error}", param_hint=name) from None
 
@@ -52,15 +62,24 @@ def read_limits(given: list[str] | None) -> dict[str, Any] | None:
     pairs = read_pairs(given, "--limit")
     if pairs is None:
         return None
-    limits: dict[str, Any] = {}
-    for name, value in pairs.items():
-        if value == "none":
-            limits[name] = None
-        elif name == "cost_usd":
-            limits[name] = value
-        else:
-            limits[name] = read_json(value, "--limit")
+    limits = {name: _limit(name, value) for name, value in pairs.items()}
+    try:
+        KnownLimits.from_json(limits)
+    except InvalidLimit as error:
+        message = f"{error.field}: {error.message}"
+        raise typer.BadParameter(message, param_hint="--limit") from None
     return limits
+
+
+def _limit(name: str, value: str) -> Any:  # noqa: ANN401 - what is no number is refused with its name
+    if value == "none":
+        return None
+    if name == "cost_usd":
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
 
 
 def read_moment(text: str | None, name: str) -> datetime | None:

@@ -7,6 +7,7 @@ import typer
 
 from app.cli.remote.calling import service
 from app.cli.remote.exits import Exit, fail
+from app.cli.remote.naming import a_run
 from app.cli.remote.options import (
     Json,
     Limits,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 runs = typer.Typer(help="Submit runs, look at them, steer them.", no_args_is_help=True)
 
-Id = Annotated[str, typer.Argument(metavar="RUN", help="Its id, run_….")]
+Id = Annotated[str, typer.Argument(metavar="RUN", help="Its id, run_….", callback=a_run)]
 
 
 @runs.command("submit", epilog="Example: perdure runs submit refund-desk 'Refund 1001.' --wait")
@@ -51,10 +52,10 @@ def submit(
     as_json: Json = False,
 ) -> None:
     """Submit a run."""
-    with service(as_json=as_json) as client:
+    with service(as_json=as_json, agent=agent) as client:
         run = client.runs.submit(
             agent,
-            read_text(input),
+            read_text(input, "INPUT"),
             session=session,
             target=target,
             on_busy=on_busy,
@@ -155,7 +156,7 @@ def fork(
     as_json: Json = False,
 ) -> None:
     """Start a new run that shares the first turns of another."""
-    text = None if input is None else read_text(input)
+    text = None if input is None else read_text(input, "--input")
     with service(as_json=as_json) as client:
         _told(client.runs.fork(run, turn, text), as_json=as_json)
 
@@ -170,7 +171,7 @@ def send(
     from app.cli.remote import screen
 
     with service(as_json=as_json, look=f"perdure runs watch {run}") as client:
-        message = client.runs.send(run, read_text(text))
+        message = client.runs.send(run, read_text(text, "TEXT"))
     if as_json:
         screen.print_json(message.raw)
     else:
@@ -194,7 +195,8 @@ def _told(run: "Run", *, as_json: bool) -> None:
     if as_json:
         screen.print_json(run.raw)
     else:
-        screen.print_line(f"{run.id} is {run.status}. Follow it: perdure runs watch {run.id}")
+        follow = "" if run.has_ended else f" Follow it: perdure runs watch {run.id}"
+        screen.print_line(f"{run.id} is {run.status}.{follow}")
 
 
 def _wait(run: "Run", timeout: float | None, *, as_json: bool) -> None:

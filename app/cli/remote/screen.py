@@ -4,6 +4,7 @@ Text from elsewhere is never markup, and never reaches a terminal as it came.
 """
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
@@ -14,9 +15,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from app.cli.remote.exits import Exit
 from app.cli.remote.text import plain
 
 NARROWEST_COLUMN = 20
+# Of a table that rather stays one line to a row.
+NARROWEST_INPUT = 12
 GAP = 2
 # Before the lines of what others have said, which may look like the command's own.
 MARK = "│ "
@@ -32,14 +36,20 @@ COLOURS = {
     "lost": "red",
 }
 
-console = Console(markup=False, highlight=False, emoji=False, soft_wrap=True)
-aside = Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+class Screen(Console):
+    def on_broken_pipe(self) -> None:
+        """Nobody reads any more: as if by SIGPIPE, whichever thread has written."""
+        os._exit(Exit.CUT_OFF)
+
+
+console = Screen(markup=False, highlight=False, emoji=False, soft_wrap=True)
+aside = Screen(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
 def print_json(document: object) -> None:
     """One document on one line, in ASCII."""
-    console.file.write(json.dumps(document) + "\n")
-    console.file.flush()
+    _write(json.dumps(document) + "\n")
 
 
 def print_line(text: str, style: str = "") -> None:
@@ -63,25 +73,44 @@ def print_said(text: str) -> None:
         console.print(Text(MARK, "dim") + Text(line))
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], nothing: str) -> None:
-    """On a narrow terminal row by row; where no terminal is, columns are parted by tabs."""
+def print_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    nothing: str,
+    droppable: Sequence[str] = (),
+) -> None:
+    """On a narrow terminal without the `droppable` columns, the first of them first, and where
+    that is not enough row by row; where no terminal is, columns are parted by tabs.
+    """
     if not console.is_terminal:
-        for row in [columns, *rows]:
-            console.file.write("\t".join(map(plain, row)) + "\n")
-        console.file.flush()
+        _write("".join("\t".join(map(plain, row)) + "\n" for row in [columns, *rows]))
     elif not rows:
         print_line(nothing, "dim")
-    elif sum(widths := _widths(columns, rows)) + NARROWEST_COLUMN > console.width:
+    elif (fitting := _narrow(columns, rows, droppable)) is not None:
+        _print_wide(*fitting)
+    else:
         for row in rows:
             print_fields(zip(map(str.lower, columns), row, strict=True))
             console.print()
-    else:
-        _print_wide(columns, rows, widths)
 
 
-def _print_wide(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]
-) -> None:
+def _narrow(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], droppable: Sequence[str]
+) -> tuple[Sequence[str], Sequence[Sequence[str]]] | None:
+    """The columns that there is room for."""
+    narrowest = NARROWEST_INPUT if droppable else NARROWEST_COLUMN
+    kept = list(range(len(columns)))
+    for name in ("", *droppable):
+        kept = [place for place in kept if columns[place] != name]
+        names, cells = [columns[place] for place in kept], [[row[p] for p in kept] for row in rows]
+        *widths, last = _widths(names, cells)
+        if sum(widths) + min(last - GAP, narrowest) <= console.width:
+            return names, cells
+    return None
+
+
+def _print_wide(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    *widths, _ = _widths(columns, rows)
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for column, width in zip(columns[:-1], widths, strict=True):
         table.add_column(column, width=width - GAP, no_wrap=True)
@@ -93,8 +122,8 @@ def _print_wide(
 
 
 def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
-    """Of all columns but the last, which gives way; with the gap to the next."""
-    cells = list(zip(columns, *rows, strict=True))[:-1]
+    """With the gap to the next column."""
+    cells = zip(columns, *rows, strict=True)
     return [max(cell_len(plain(cell)) for cell in column) + GAP for column in cells]
 
 
@@ -107,14 +136,19 @@ def age(moment: datetime | None) -> str:
     if moment is None:
         return ""
     between = datetime.now(UTC) - moment  # noqa: TID251 - shown to a person, stored nowhere
-    return _span(between) if between > timedelta(0) else f"in {_span(-between)}"
+    return span(between) if between > timedelta(0) else f"in {span(-between)}"
 
 
-def _span(between: timedelta) -> str:
-    seconds = int(between.total_seconds())
+def ago(moment: datetime) -> str:
+    """Of what is past, by whichever clock."""
+    return f"{age(moment).removeprefix('in ')} ago"
+
+
+def span(between: timedelta) -> str:
+    seconds = round(between.total_seconds())
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
-            return f"{seconds // size} {unit}"
+            return f"{round(seconds / size)} {unit}"
     return f"{seconds} s"
 
 
@@ -125,6 +159,15 @@ def clock(moment: datetime | None) -> str:
 def raw(items: Iterable[Any]) -> list[Any]:
     """Typed answers as the service sent them."""
     return [item.raw for item in items]
+
+
+def _write(text: str) -> None:
+    """As it is, past the console."""
+    try:
+        console.file.write(text)
+        console.file.flush()
+    except BrokenPipeError:
+        console.on_broken_pipe()
 
 
 def say_aside(text: str) -> None:

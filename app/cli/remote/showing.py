@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from app.cli.remote import asking
-from app.cli.remote.screen import age, print_fields, print_line, print_table
+from app.cli.remote.screen import age, ago, print_fields, print_line, print_table, span
 from app.cli.remote.text import shortened, shown
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ def print_runs(runs: "Sequence[RunData]") -> None:
         )
         for run in runs
     ]
-    print_table(columns, rows, "There are no such runs.")
+    droppable = ("COST", "TURNS", "AGE", "INPUT")
+    print_table(columns, rows, "There are no such runs.", droppable)
 
 
 def print_run(run: "RunData", calls: "Sequence[Call]") -> None:
@@ -44,7 +45,7 @@ def print_run(run: "RunData", calls: "Sequence[Call]") -> None:
             ("reason", run.reason or ""),
             ("stalled", run.stalled or ""),
             ("error", shown(run.error) if run.error else ""),
-            ("created", f"{age(run.created_at)} ago"),
+            ("created", ago(run.created_at)),
             ("turns", f"{run.turn_count}, leg {run.leg}, attempt {run.attempt}"),
             ("worker", run.worker or ""),
             ("tokens", f"{usage.input_tokens} in, {usage.output_tokens} out"),
@@ -86,7 +87,8 @@ def print_waits(waits: "Sequence[Wait]") -> None:
         (wait.id, wait.kind, wait.state, age(wait.created_at), wait.run, asking.describe(wait))
         for wait in waits
     ]
-    print_table(("ID", "KIND", "STATE", "AGE", "RUN", "ASKS"), rows, "There are no such waits.")
+    columns = ("ID", "KIND", "STATE", "AGE", "RUN", "ASKS")
+    print_table(columns, rows, "There are no such waits.", droppable=("RUN", "STATE", "AGE"))
 
 
 def print_wait(wait: "Wait") -> None:
@@ -102,7 +104,7 @@ def print_wait(wait: "Wait") -> None:
             ("arguments", shown(wait.arguments) if wait.tool else ""),
             ("hash", wait.arguments_hash or ""),
             ("evidence", shown(wait.evidence) if wait.evidence is not None else ""),
-            ("asked", f"{age(wait.created_at)} ago"),
+            ("asked", ago(wait.created_at)),
             ("expires", age(wait.deadline)),
             ("resolution", shown(wait.resolution) if wait.resolution is not None else ""),
             ("by", _who(wait)),
@@ -118,15 +120,17 @@ def print_workers(workers: "Sequence[Worker]") -> None:
         (
             worker.id,
             worker.lease,
-            age(worker.started_at),
+            _up(worker),
+            age(worker.last_beat_at),
             str(len(worker.legs)),
             worker.version,
             ", ".join(worker.agents),
         )
         for worker in workers
     ]
-    columns = ("ID", "LEASE", "UP", "RUNS", "VERSION", "AGENTS")
-    print_table(columns, rows, "There is no worker: start one with `perdure worker`.")
+    columns = ("ID", "LEASE", "UP", "LAST BEAT", "RUNS", "VERSION", "AGENTS")
+    nothing = "There is no worker: start one with `perdure worker`."
+    print_table(columns, rows, nothing, droppable=("UP",))
 
 
 def print_agents(agents: "Sequence[Agent]") -> None:
@@ -141,6 +145,13 @@ def print_tools(tools: "Sequence[Tool]") -> None:
     rows = [(tool.name, tool.agent, tool.replay, tool.approval, tool.description) for tool in tools]
     columns = ("NAME", "AGENT", "REPLAY", "APPROVAL", "DESCRIPTION")
     print_table(columns, rows, "There are no tools.")
+
+
+def _up(worker: "Worker") -> str:
+    """One that is lost was up until its last beat, as far as is known."""
+    if worker.lease == "held":
+        return age(worker.started_at)
+    return span(worker.last_beat_at - worker.started_at)
 
 
 def _said(content: object) -> str:

@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from app.cli.remote.calling import service
+from app.cli.remote.deciding import DECIDING_SECONDS, already, deciding
+from app.cli.remote.naming import a_wait, a_wait_or_call
 from app.cli.remote.options import Behalf, Json, Reason, read_json, read_text
 from app.domain.states import Outcome, WaitKind, WaitState
 
 if TYPE_CHECKING:
     from app.client.models import Wait
 
-# A decision that was made is not lost to an API that starts again.
-DECIDING_SECONDS = 30.0
-
 waits = typer.Typer(help="Approve, answer and settle what runs wait for.", no_args_is_help=True)
 
-Id = Annotated[str, typer.Argument(metavar="WAIT", help="Its id, wait_….")]
+Id = Annotated[str, typer.Argument(metavar="WAIT", help="Its id, wait_….", callback=a_wait)]
 
 
 @waits.command("list", epilog="Example: perdure waits list --kind approval")
@@ -70,17 +69,16 @@ def allow(
 ) -> None:
     """Allow a call, with the arguments that the wait shows."""
     given = None if rule is None else read_json(rule, "--rule")
-    with service(
-        as_json=as_json, patience=DECIDING_SECONDS, look=f"perdure waits show {wait}"
-    ) as client:
+    with deciding(wait, "approval", as_json=as_json) as client:
+        shown = client.waits.get(wait)
         decided = client.approvals.allow(
-            wait,
+            shown,
             reason=reason,
             rule=given,
             arguments_hash=arguments_hash,
             on_behalf_of=on_behalf_of,
         )
-        _tell(decided, as_json=as_json)
+        _tell(decided, as_json=as_json, before=shown)
 
 
 @waits.command("deny", epilog="Example: perdure waits deny wait_… --reason 'not this customer'")
@@ -88,11 +86,10 @@ def deny(
     wait: Id, reason: Reason = None, on_behalf_of: Behalf = None, as_json: Json = False
 ) -> None:
     """Deny a call; the model is told so, with the reason."""
-    with service(
-        as_json=as_json, patience=DECIDING_SECONDS, look=f"perdure waits show {wait}"
-    ) as client:
-        decided = client.approvals.deny(wait, reason=reason, on_behalf_of=on_behalf_of)
-        _tell(decided, as_json=as_json)
+    with deciding(wait, "approval", as_json=as_json) as client:
+        shown = client.waits.get(wait)
+        decided = client.approvals.deny(shown, reason=reason, on_behalf_of=on_behalf_of)
+        _tell(decided, as_json=as_json, before=shown)
 
 
 @waits.command("answer", epilog="Example: perdure waits answer wait_… 'The blue one.'")
@@ -103,16 +100,20 @@ def answer(
     as_json: Json = False,
 ) -> None:
     """Answer a question of the agent."""
-    with service(
-        as_json=as_json, patience=DECIDING_SECONDS, look=f"perdure waits show {wait}"
-    ) as client:
-        answered = client.waits.answer(wait, read_text(text), on_behalf_of=on_behalf_of)
+    said = read_text(text, "TEXT")
+    with deciding(wait, "input", as_json=as_json) as client:
+        answered = client.waits.answer(wait, said, on_behalf_of=on_behalf_of)
         _tell(answered, as_json=as_json)
 
 
 @waits.command("settle", epilog="Example: perdure waits settle wait_… happened --result '{}'")
 def settle(
-    wait: Annotated[str, typer.Argument(metavar="WAIT", help="Its id; or that of a call, call_….")],
+    wait: Annotated[
+        str,
+        typer.Argument(
+            metavar="WAIT", help="Its id; or that of a call, call_….", callback=a_wait_or_call
+        ),
+    ],
     outcome: Annotated[Outcome, typer.Argument(help="What became of the call.")],
     result: Annotated[
         str | None, typer.Option(metavar="JSON", help="What it gave, if it happened.")
@@ -124,11 +125,13 @@ def settle(
     from app.cli.remote import screen
 
     given = None if result is None else read_json(result, "--result")
-    with service(as_json=as_json, patience=DECIDING_SECONDS, look=_place(wait)) as client:
-        if not wait.startswith("call_"):
+    if not wait.startswith("call_"):
+        with deciding(wait, "outcome", as_json=as_json) as client:
             settled = client.waits.settle(wait, outcome, result=given, reason=reason)
             _tell(settled, as_json=as_json)
-            return
+        return
+    look = "perdure waits unknown"
+    with service(as_json=as_json, patience=DECIDING_SECONDS, look=look) as client:
         call = client.calls.settle(wait, outcome, result=given, reason=reason)
     if as_json:
         screen.print_json(call.raw)
@@ -167,21 +170,16 @@ def post_result(
 ) -> None:
     """Give the result of a tool that runs on the client's side."""
     given = read_json(result, "RESULT")
-    with service(
-        as_json=as_json, patience=DECIDING_SECONDS, look=f"perdure waits show {wait}"
-    ) as client:
+    with deciding(wait, "external", as_json=as_json) as client:
         _tell(client.waits.post_result(wait, given, is_error=is_error), as_json=as_json)
 
 
-def _place(asked: str) -> str:
-    """The command that shows whether it is settled."""
-    is_call = asked.startswith("call_")
-    return "perdure waits unknown" if is_call else f"perdure waits show {asked}"
-
-
-def _tell(wait: "Wait", *, as_json: bool) -> None:
+def _tell(wait: "Wait", *, as_json: bool, before: "Wait | None" = None) -> None:
+    """`before`: as it was before the command."""
     from app.cli.remote import screen, showing
 
+    if before is not None and before.state == "resolved" and not as_json:
+        screen.print_line(already(before))
     if as_json:
         screen.print_json(wait.raw)
     else:

@@ -51,7 +51,7 @@ def test_a_migrated_database_without_a_worker_is_well_but_idle(
     assert run(point_at(database_url)) is False
 
     told = capsys.readouterr().out.splitlines()
-    assert "✓ Agents: refund-desk" in told
+    assert "✓ Agents: refund-desk (of this shell's PERDURE_AGENTS)" in told
     assert "✓ Every run keeps the invariants" in told
     assert "✓ The clock here and the database's agree" in told
     assert any(line.startswith("✓ The model's provider 127.0.0.1") for line in told)
@@ -66,7 +66,8 @@ def test_a_program_gets_all_findings_as_one_document(
     (line,) = capsys.readouterr().out.splitlines()
     told = json.loads(line)
     assert told["ok"] is False
-    assert {"ok": True, "text": "Agents: refund-desk", "advice": None} in told["findings"]
+    agents = "Agents: refund-desk (of this shell's PERDURE_AGENTS)"
+    assert {"ok": True, "text": agents, "advice": None} in told["findings"]
     assert [finding for finding in told["findings"] if not finding["ok"]] == [
         {
             "ok": False,

@@ -1,14 +1,11 @@
 """Whatever is at PERDURE_URL, a command ends with a code that docs/cli.md lists, and says why."""
 
 import json
-from functools import partial
 
 import httpx
 import pytest
-from typer.testing import CliRunner, Result
 
-from app.cli import application
-from app.client import Perdure
+from tests.unit.cli.service import run, serve
 
 SEND = ("runs", "send", "run_1", "Hi")
 
@@ -16,14 +13,7 @@ SEND = ("runs", "send", "run_1", "Hi")
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[httpx.Response]:
     """What is answered, once each."""
-    answers: list[httpx.Response] = []
-    transport = httpx.MockTransport(lambda request: answers.pop(0))
-    monkeypatch.setattr("app.client.Perdure", partial(Perdure, transport=transport))
-    return answers
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(application, arguments)
+    return serve(monkeypatch).answers
 
 
 @pytest.mark.parametrize("body", [[], None, "x", {"data": []}, {"data": [5], "next": None}])

@@ -1,6 +1,11 @@
 """Tables on wide terminals, on narrow ones, and into pipes."""
 
 import io
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from subprocess import PIPE
 
 import pytest
 from rich.cells import cell_len
@@ -53,3 +58,55 @@ def test_a_pipe_gets_tabs_and_whole_values(monkeypatch: pytest.MonkeyPatch) -> N
         "[bold]Refund\\x1b[2J order seven[/bold]",
     ]
     assert lines[2].endswith(ROWS[1][2])
+
+
+RUN_COLUMNS = ("ID", "AGENT", "STATUS", "AGE", "TURNS", "COST", "INPUT")
+
+
+@pytest.mark.parametrize(
+    ("width", "kept"),
+    [
+        (120, RUN_COLUMNS),
+        (80, ("ID", "AGENT", "STATUS", "AGE", "INPUT")),
+        (60, ("ID", "AGENT", "STATUS")),
+    ],
+)
+def test_columns_are_left_out_before_a_row_takes_more_than_a_line(
+    monkeypatch: pytest.MonkeyPatch, width: int, kept: tuple[str, ...]
+) -> None:
+    row = (ROWS[0][0], "refund-desk", "succeeded", "46 min", "3", "0.0123", "Refund it. " * 9)
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, color_system=None, width=width)
+    monkeypatch.setattr(screen, "console", console)
+    screen.print_table(RUN_COLUMNS, [row] * 2, "Nothing.", ("COST", "TURNS", "AGE", "INPUT"))
+
+    head, *lines = file.getvalue().splitlines()
+    assert tuple(head.split()) == kept
+    assert len(lines) == 2
+    assert all(line.startswith(f"{row[0]}  ") and cell_len(line) <= width for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (48 * 3600 - 0.2, "2 d"),
+        (47 * 3600 - 2, "47 h"),
+        (119.7, "2 min"),
+        (82, "82 s"),
+        (0.2, "0 s"),
+    ],
+)
+def test_a_span_is_rounded_to_the_nearest(seconds: float, told: str) -> None:
+    assert screen.span(timedelta(seconds=seconds)) == told
+
+
+@pytest.mark.parametrize(
+    "printing", ["print_json([])", "print_line('x')", "print_table(['A'], [], '')"]
+)
+def test_a_reader_that_has_gone_ends_the_command_as_sigpipe_would(printing: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    code = f"from app.cli.remote import screen; screen.{printing}"
+    done = subprocess.run([sys.executable, "-c", code], stdout=writer, stderr=PIPE, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
