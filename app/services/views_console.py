@@ -24,7 +24,7 @@ class Overview:
         self._cost: tuple[float, str] | None = None
 
     async def read(self) -> Json:
-        """{running, queued, asking, unknown, dead, cost_today}"""
+        """{running, queued, asking, inbox, unknown, dead, cost_today}"""
         return await self._read_counts() | {"cost_today": await self._read_cost()}
 
     async def _read_counts(self) -> Json:

@@ -5,10 +5,11 @@ from datetime import datetime
 from typing import LiteralString
 
 from app.store.db import Connection, Row, row, rows
+from app.store.views_inbox import ASKING, UNASKED
 
 MOST = 10_000
 
-COUNTS: LiteralString = """
+COUNTS: LiteralString = f"""
 select
     (select count(*) from (
         select from perdure.runs
@@ -18,17 +19,22 @@ select
         select from perdure.runs where finished_at is null and status = 'queued' limit %(most)s
     ) queued) as queued,
     (select count(*) from (
-        select from perdure.waits
-        where state = 'open' and kind in ('approval', 'outcome', 'input', 'external')
-        limit %(most)s
+        select from perdure.waits wait where {ASKING} limit %(most)s
     ) asking) as asking,
+    (select count(*) from (
+        select from perdure.waits wait where {ASKING}
+        union all
+        select from perdure.calls call
+        where state = 'outcome_unknown' and not skipped and {UNASKED}
+        limit %(most)s
+    ) inbox) as inbox,
     (select count(*) from (
         select from perdure.calls where state = 'outcome_unknown' and not skipped limit %(most)s
     ) unknown) as unknown,
     (select count(*) from (
         select from perdure.runs where status = 'dead_letter' limit %(most)s
     ) dead) as dead
-"""
+"""  # noqa: S608 - a constant
 
 COST_TODAY: LiteralString = """
 select coalesce(sum(cost_usd), 0) as cost from perdure.runs

@@ -211,6 +211,8 @@ async def test_the_inbox_holds_what_a_person_can_settle(
     asks = [each["id"] for each in Elements(page).of("article")]
     expected = [approval.wait, outcome.wait, external.wait, question.wait, f"unknown-{call}"]
     assert asks == expected
+    assert '<span class="count">5<' in page
+    assert "<title>Inbox (5) " in page
     assert timer.wait not in page
     assert "March or April?" in page
     assert f'data-send="/v1/calls/{call}/settle"' in page
