@@ -21,7 +21,8 @@ MESSAGES = 500
 class Story:
     """`seq`: the last event that it surely tells of. `is_held`: behind another run of its session
     or target. `first`: the first turn shown. `waits`: the run's own, in all states. `asking`: the
-    open ones that a person can settle, of runs below it too."""
+    open ones that a person can settle, of runs below it too. `effects`: of calls that can have
+    one."""
 
     run: Json
     now: datetime
@@ -34,6 +35,7 @@ class Story:
     waits: list[Json]
     asking: list[Json]
     events: list[Json]
+    effects: list[Json]
 
     @property
     def last(self) -> int:
@@ -64,11 +66,17 @@ async def get_story(services: Services, run: str, first: int | None) -> Story:
             waits=await views_inbox.last_of(connection, run),
             asking=await views_inbox.asking_of(connection, _askers(shown)),
             events=await _events(connection, run, facts["seq"]),
+            effects=await _effects(connection, shown),
         )
 
 
 def _askers(run: Json) -> list[str]:
     return sorted({run["id"], *(wait["run"] for wait in run["waiting_for"])})
+
+
+async def _effects(connection: Connection, run: Json) -> list[Json]:
+    read_only = await views_console.read_only(connection, run["id"])
+    return [effect for effect in run["effects"] if effect["call"] not in read_only]
 
 
 async def _events(connection: Connection, run: str, seq: int) -> list[Json]:

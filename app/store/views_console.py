@@ -89,6 +89,16 @@ async def last_calls(
     )
 
 
+async def read_only(connection: Connection, run: str) -> set[str]:
+    """Its calls that change nothing."""
+    found = await rows(
+        connection,
+        "select id from perdure.calls where run = %(run)s and replay = 'read_only'",
+        run=run,
+    )
+    return {call["id"] for call in found}
+
+
 async def last_messages(connection: Connection, run: str, limit: int) -> list[Row]:
     """Latest first."""
     return await rows(

@@ -120,3 +120,17 @@ async def test_nobody_waits_for_a_page_that_takes_long(
     assert (await http.get("/health/live")).status_code == 200
     answered.set()
     assert "Standing rules" in await page
+
+
+async def test_effects_are_those_of_calls_that_can_have_one(
+    http: httpx.AsyncClient, rows: Rows
+) -> None:
+    run = await working(rows, status="running", turns=1)
+    look_up = await rows.call(run, tool="look_up", state="succeeded", replay="read_only", **DONE)
+    pay = await rows.call(run, index=1, state="succeeded", replay="idempotent", **DONE)
+
+    page = await look(http, f"/runs/{run}")
+
+    effects = page[page.index('id="effects"') : page.index('id="events"')]
+    assert f'href="#{pay}"' in effects
+    assert look_up not in effects
