@@ -4,13 +4,13 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from math import inf
 from typing import Any
 
 Json = dict[str, Any]
 
 # A pause is drawn no wider than this share of all the time in which something was done.
 PAUSE_SHARE = 0.06
-SHORTEST_PAUSE = 0.5
 THINNEST_BAR = 0.6
 
 MARKED = {
@@ -68,7 +68,7 @@ class Scale:
         busy = _merged(pair for span in spans for pair in _pairs(span))
         self._moments = [moment.timestamp() for pair in busy for moment in pair]
         worked = sum(self._moments[1::2]) - sum(self._moments[::2])
-        self._longest = max(worked * PAUSE_SHARE, SHORTEST_PAUSE)
+        self._longest = worked * PAUSE_SHARE or inf
         self._places = [0.0]
         for n, (a, b) in enumerate(zip(self._moments, self._moments[1:], strict=False)):
             self._places.append(self._places[-1] + ((b - a) if n % 2 == 0 else self._fold(b - a)))

@@ -38,6 +38,13 @@ def test_a_long_pause_is_folded_and_told() -> None:
     assert left == pytest.approx(100 - right, abs=0.1)
 
 
+def test_a_pause_is_short_beside_a_short_run_too() -> None:
+    scale = Scale([span(0, 0.1), span(0.1, 7.1, "asked"), span(7.1, 7.2)])
+
+    left, right = percents(scale, 0.1, 7.1)
+    assert right - left < 10
+
+
 def test_a_question_takes_no_more_room_than_a_pause() -> None:
     scale = Scale([span(0, 10), span(10, 90_000, "asked"), span(90_000, 90_010)])
 
