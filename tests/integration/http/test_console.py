@@ -166,7 +166,9 @@ async def test_runs_are_filtered_and_paged(http: httpx.AsyncClient, rows: Rows) 
     shown = [len(re.findall(r'<tr id="run_', page)) for page in (first, second, other)]
     assert shown == [50, 10, 1]
     assert "task 0<" in other
-    assert "No run fits" in await look(http, "/?status=failed")
+    none = await look(http, "/?status=dead_letter&agent=desk")
+    assert "No run fits" in none
+    assert "<summary>Filtered by dead letter, desk<" in none
 
 
 async def test_a_run_is_shown_as_it_was_lived(http: httpx.AsyncClient, rows: Rows) -> None:

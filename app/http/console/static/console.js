@@ -137,6 +137,9 @@ document.addEventListener("visibilitychange", () => {
 });
 
 if (main?.dataset.refresh) {
+  const narrow = matchMedia("(max-width: 44rem)");
+  narrow.addEventListener("change", fold);
+  fold(narrow);
   setRefresh(refresh);
   prepare();
   ensureFollowing(main);
@@ -144,6 +147,11 @@ if (main?.dataset.refresh) {
   every(1, () => tell(document));
   openTarget();
   addEventListener("hashchange", openTarget);
+}
+
+// Open where there is room; on a narrow screen (as in the style sheet) the reader opens it.
+function fold(screen) {
+  for (const each of document.querySelectorAll("[data-fold]")) each.open = !screen.matches;
 }
 
 // A link to a call shows it also where it is folded.
