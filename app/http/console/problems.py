@@ -13,10 +13,11 @@ FOR_PROGRAMS = ("/v1", "/health", "/metrics", "/openapi.json", "/static/")
 
 
 async def answer(request: Request, error: Exception) -> Response:
-    document = await problems.answer(request, error)
+    problem = problems.problem_of(error)
+    document = await problems.answer(request, problem)
     if not wants_page(request) or document.status_code < 400:
         return document
-    return _page(request, problems.problem_of(error), document)
+    return _page(request, problem, document)
 
 
 def wants_page(request: Request) -> bool:

@@ -3,8 +3,8 @@ from collections.abc import Iterable, Iterator
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+from app.http.console.problems import answer
 from app.http.middleware import LARGEST_BODY, Envelope
-from app.http.problems import answer
 from tests.unit.http.conftest import make_app
 
 CHUNK = 64 * 1024
@@ -88,17 +88,23 @@ async def raise_secret(scope: Scope, receive: Receive, send: Send) -> None:
     raise RuntimeError("select password from users")
 
 
-async def test_an_unforeseen_error_is_logged_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
-    exchange = post([])
+@pytest.mark.parametrize("accept", ["*/*", "text/html"])
+async def test_an_unforeseen_error_is_logged_once_and_not_told(
+    caplog: pytest.LogCaptureFixture, accept: str
+) -> None:
+    exchange = post([], accept=accept)
+    exchange.scope["path"] = "/inbox"
 
     await Envelope(raise_secret, answer)(exchange.scope, exchange.receive, exchange.send)
 
     body = exchange.sent[1]["body"].decode()
     assert exchange.status == 500
-    assert '"/problems/internal"' in body
+    assert body.startswith("<!doctype html>" if accept == "text/html" else "{")
+    assert "not yours" in body
     assert "password" not in body
     assert "RuntimeError" not in body
     assert "password" in caplog.text
+    assert caplog.text.count("a request failed") == 1
 
 
 async def test_an_error_after_the_answer_has_begun_ends_the_connection() -> None:
