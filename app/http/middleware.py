@@ -16,6 +16,8 @@ Answer = Callable[[Request, Exception], Awaitable[Response]]
 LARGEST_BODY = 1024 * 1024
 # Stands in the scope of what came as a HEAD.
 IS_HEAD = "perdure.is_head"
+# In every scope: what X-Request-Id will say.
+REQUEST_ID = "perdure.request_id"
 
 
 class Envelope:
@@ -30,6 +32,7 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         request_id = new_trace_id()
+        scope = {**scope, REQUEST_ID: request_id}
         started = False
 
         async def send_named(message: Message) -> None:

@@ -7,6 +7,7 @@ from app.errors import DatabaseUnavailable, PerdureError, Unauthorized
 from app.http import problems
 from app.http.console.places import inside
 from app.http.console.rendering import Page
+from app.http.middleware import REQUEST_ID
 
 # Paths that speak to programs, also when a browser asks.
 FOR_PROGRAMS = ("/v1", "/health", "/metrics", "/openapi.json", "/static/")
@@ -31,7 +32,11 @@ def _page(request: Request, problem: PerdureError, document: Response) -> Page:
     if isinstance(problem, Unauthorized):
         door = {"next": inside(_here(request)), "refused": None}
         return Page("sign_in.html", door, document.status_code, headers)
-    context = {"problem": problem, "retries": isinstance(problem, DatabaseUnavailable)}
+    context = {
+        "problem": problem,
+        "retries": isinstance(problem, DatabaseUnavailable),
+        "request_id": request.scope.get(REQUEST_ID),
+    }
     return Page("problem.html", context, document.status_code, headers)
 
 

@@ -101,6 +101,8 @@ async def test_an_unforeseen_error_is_logged_once_and_not_told(
     assert exchange.status == 500
     assert body.startswith("<!doctype html>" if accept == "text/html" else "{")
     assert "not yours" in body
+    request_id = dict(exchange.sent[0]["headers"])[b"x-request-id"].decode()
+    assert (request_id in body) == (accept == "text/html")
     assert "password" not in body
     assert "RuntimeError" not in body
     assert "password" in caplog.text
