@@ -12,12 +12,13 @@ import pytest
 
 from tests.support.client import Client
 from tests.support.deployment import Deployment
+from tests.support.sampling import FULL
 from tests.support.scripts import say, use
 from tests.support.world import World
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds Postgres through /proc")
-@pytest.mark.parametrize("seconds", [8, 14])
+@pytest.mark.parametrize("seconds", [8, 14] if FULL else [14])
 async def test_a_stalled_database_costs_no_worker_and_no_outcome(
     world: World, client: Client, deployment: Deployment, seconds: int
 ) -> None:

@@ -116,7 +116,7 @@ async def test_a_buried_run_that_is_resumed_may_fail_as_often_again(
         assert world.model.steps() == [0, 1]
 
 
-@pytest.mark.parametrize("how", ["exit", "abort", "group"])
+@pytest.mark.parametrize("how", ["exit", "abort", "group"] if FULL else ["group"])
 async def test_a_run_that_survives_by_itself_goes_on_among_the_others(
     world: World, client: Client, deployment: Deployment, how: str
 ) -> None:
