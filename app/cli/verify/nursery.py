@@ -70,12 +70,18 @@ class _Children:
 
     def start(self, arguments: list[str], environment: dict[str, str], log: str) -> int:
         lifeline, hold = os.pipe()
+        leads, told = os.pipe()
         pid = os.fork()
         if pid == 0:
-            for each in (hold, *self._lifelines.values()):
+            os.setsid()
+            for each in (leads, told, hold, *self._lifelines.values()):
                 os.close(each)
             _become(arguments, environment, log, lifeline)
         os.close(lifeline)
+        os.close(told)
+        # Until it leads its group, a signal to that group would miss it.
+        os.read(leads, 1)
+        os.close(leads)
         self._lifelines[pid] = hold
         return pid
 
@@ -102,7 +108,6 @@ class _Children:
 def _become(arguments: list[str], environment: dict[str, str], log: str, lifeline: int) -> NoReturn:
     code = 0
     try:
-        os.setsid()
         output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         nothing = os.open(os.devnull, os.O_RDONLY)
         for descriptor, place in ((nothing, 0), (output, 1), (output, 2)):
