@@ -145,7 +145,11 @@ def tight(tmp_path: Path) -> Iterator[Group | None]:
 async def test_memory_that_runs_out_takes_the_isolated_process_and_not_its_worker(
     tight: Group | None, world: World, client: Client, deployment: Deployment, ended_by: str
 ) -> None:
-    """Both stand in one group when the kernel has to choose."""
+    """Both stand in one group when the kernel has to choose.
+
+    The worker stands still meanwhile: one that asks for memory in the milliseconds before the
+    kernel has that of the dead process would be next.
+    """
     if ended_by == "a limit":
         tight = None
     elif tight is None:
@@ -156,9 +160,13 @@ async def test_memory_that_runs_out_takes_the_isolated_process_and_not_its_worke
         step = use("deadly", deaths=IN_WORKERS + 1, how="memory", group=group)
         run = await client.submit(step, say("alive after all"))
         await third.reached(in_time(30))
+        alone = await isolated(client)
         if tight is not None:
             tight.add(deployment.worker.pid)
+            deployment.worker.freeze()
         third.open()
+        await eventually(lambda: is_gone(alone), "the isolated process has ended", in_time(30))
+        deployment.worker.thaw()
         await client.succeeded(run["id"], within=in_time(60))
         assert dead(deployment) == IN_WORKERS
         if tight is not None:
