@@ -112,6 +112,8 @@ def _repeat(request: Request, policy: Policy) -> Flow[Answer]:
         elif reply.status in PASSING:
             unsent = reply.status == REFUSED_UNREAD
             pause = max(pause, retry_after(reply))
+        elif reply.status >= 500:
+            return _give_up(request, reply, may_be_done=True)
         else:
             return replace(reply, repeated=repeated)
         is_over = policy.clock() + pause > deadline
@@ -123,7 +125,7 @@ def _repeat(request: Request, policy: Policy) -> Flow[Answer]:
 
 
 def _give_up(request: Request, reply: Answer | Lost, *, may_be_done: bool) -> Answer:
-    """502, 503 and 504 leave open what was done, as no answer does: a commit may have been lost."""
+    """A 5xx leaves open what was done, as no answer does: a commit may have been lost."""
     is_certain = not (request.changes and may_be_done)
     if isinstance(reply, Answer):
         if is_certain:

@@ -19,6 +19,7 @@ from app.client.wire import Flow
 from tests.unit.client.service import BROKEN, REFUSED, RUN, Said, Service, problem, say
 
 AWAY = problem(503, "database-unavailable", retry_after="2")
+BUG = problem(500, "internal")
 MESSAGE = {
     "id": "msg_1",
     "run": "run_1",
@@ -82,7 +83,8 @@ def test_what_could_be_done_twice_is_not_sent_again(operation: Callable[[], Flow
 
 
 @pytest.mark.parametrize(
-    ("reply", "status"), [(AWAY, 503), (say(502), 502), (say(503, []), 503), (say(504), 504)]
+    ("reply", "status"),
+    [(AWAY, 503), (BUG, 500), (say(502), 502), (say(503, []), 503), (say(504), 504)],
 )
 @pytest.mark.parametrize("operation", ONCE)
 def test_an_answer_that_leaves_open_what_was_done_is_no_refusal(
