@@ -11,6 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.support.sampling import FULL
+
 ROOT = Path(__file__).parents[2]
 # Of another deployment: the demo must not touch it.
 FOREIGN = {
@@ -103,7 +105,7 @@ def test_the_demo_ends_by_itself_well_also_after_one_that_was_killed(
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("kills", [1, 3])
+@pytest.mark.parametrize("kills", [1, 3] if FULL else [1])
 def test_an_interrupted_demo_leaves_nothing_running(
     start: Callable[[], Demo], tmp_path: Path, kills: int
 ) -> None:
