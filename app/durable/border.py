@@ -1,5 +1,7 @@
 """The borders of a leg: taking the run, looking where it stands, letting go of it."""
 
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any
 
 from dbos import DBOS
@@ -9,7 +11,7 @@ from app.domain.position import phase_of
 from app.durable import names
 from app.durable.children import result_of
 from app.durable.ending import let_go
-from app.durable.execution import Execution, bench, enter, execution
+from app.durable.execution import Execution, bench, enter, execution, insist
 from app.errors import Fenced
 from app.store import runs, sessions, turns
 from app.store.db import Connection, Transaction, be_brief
@@ -18,7 +20,7 @@ Output = dict[str, Any]
 
 # Between the legs of a run that lands where its agent is not.
 HOMELESS_SECONDS = 5.0
-# Whoever submits from SQL may hold a session for long; others need the connection meanwhile.
+# Of a run whose session is held, while as many others wait in line for theirs.
 PATIENCE_MS = 200
 
 
@@ -110,7 +112,6 @@ async def settle_step(
 
     async def settle(transaction: Transaction) -> str:
         connection = transaction.connection
-        await be_brief(connection, PATIENCE_MS)
         work = await sessions.lock_of(connection, run)
         assert work is not None
         verdict = await runs.end(
@@ -122,10 +123,29 @@ async def settle_step(
                 at.notifier.tell(each)
         return verdict
 
-    verdict = me.guard(await at.transact(settle))
+    verdict = me.guard(await _in_line(settle))
     if verdict in ("ended", "over"):
         return {"ended": status}
     return {"position": await look(run)}
+
+
+async def _in_line(act: Callable[[Transaction], Awaitable[str]]) -> str:
+    """Whoever submits from SQL may hold a session for long, and others need the connections
+    meanwhile; but who only looks in briefly never has its turn where many come and go.
+    """
+    at = bench()
+
+    async def once() -> str:
+        has_room = not at.line.locked()
+        async with (
+            at.line if has_room else nullcontext(),
+            at.database.transaction() as transaction,
+        ):
+            if not has_room:
+                await be_brief(transaction.connection, PATIENCE_MS)
+            return await act(transaction)
+
+    return await insist(once)
 
 
 def _for_parent(me: Execution, output: Output | None) -> object:

@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+# Of the connections of a worker, those that may wait for a session that is held.
+IN_LINE = 3
 
 # It goes on while the machine sleeps, as the others' do.
 CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -69,6 +71,7 @@ class Bench:
     executions: Iterator[int] = field(default_factory=itertools.count)
     draining: threading.Event = field(default_factory=threading.Event)
     proof: Proof = field(default_factory=Proof)
+    line: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(IN_LINE))
     deltas: Deltas = field(init=False)
 
     def __post_init__(self) -> None:

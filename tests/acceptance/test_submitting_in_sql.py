@@ -1,6 +1,8 @@
 """Runs that another service submits in its own transaction are carried like all others."""
 
+import asyncio
 import json
+import threading
 from typing import Any
 
 import psycopg
@@ -81,6 +83,30 @@ async def test_a_transaction_that_stays_open_holds_up_only_the_runs_of_its_sessi
         connection.rollback()
     for run in held:
         await client.succeeded(run["id"])
+
+
+async def test_a_session_that_others_hold_by_turns_without_end_lets_its_run_end(
+    world: World, client: Client, deployment: Deployment
+) -> None:
+    gate = world.gate("llm:0")
+    run = await client.submit(say("held"), session="sql-turns")
+    await gate.reached()
+    over = threading.Event()
+
+    def hold_again_and_again() -> None:
+        with psycopg.connect(deployment.database_url, autocommit=True) as connection:
+            while not over.is_set():
+                with connection.transaction():
+                    connection.execute("select perdure.lock_place('sql-turns', null)")
+                    connection.execute("select pg_sleep(0.3)")
+
+    holders = [asyncio.create_task(asyncio.to_thread(hold_again_and_again)) for _ in range(3)]
+    try:
+        gate.open()
+        await client.succeeded(run["id"])
+    finally:
+        over.set()
+        await asyncio.gather(*holders)
 
 
 async def test_what_the_model_refuses_ends_as_a_failed_run(
