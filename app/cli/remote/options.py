@@ -41,7 +41,7 @@ def _read(text: str) -> str:
 def read_json(text: str, name: str) -> Any:  # noqa: ANN401 - any JSON
     try:
         return json.loads(_read(text))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise typer.BadParameter(f"is not JSON: {error}", param_hint=name) from None
 
 
@@ -86,10 +86,9 @@ def read_moment(text: str | None, name: str) -> datetime | None:
     if text is None:
         return None
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+        # Without a zone it is the time of the person's clock.
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
         raise typer.BadParameter(
             "must be a time such as 2030-01-31T12:00:00Z", param_hint=name
         ) from None
-    # Without a zone it is the time of the person's clock.
-    return moment.astimezone(UTC)

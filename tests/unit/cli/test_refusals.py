@@ -81,6 +81,19 @@ def test_what_a_command_does_not_take_is_told_in_plain_words(
     assert "Value error" not in done.stderr
 
 
+def test_json_that_is_nested_too_deep_to_be_read_is_no_json(served: Served) -> None:
+    done = run("waits", "result", "wait_1", "[" * 100_000)
+    assert (done.exit_code, done.stdout, served.asked) == (2, "", [])
+    assert "is not JSON" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+12:00", "9999-12-31T23:59:59-12:00"])
+def test_a_time_that_is_in_no_calendar_is_refused(served: Served, text: str) -> None:
+    done = run("runs", "submit", "desk", "x", "--deadline", text)
+    assert (done.exit_code, done.stdout, served.asked) == (2, "", [])
+    assert "must be a time" in done.stderr
+
+
 def test_advice_for_http_is_told_as_a_command_where_there_is_one() -> None:
     assert in_commands("No run x; GET /v1/runs lists them.") == (
         "No run x; `perdure runs list` lists them."
