@@ -1,6 +1,7 @@
 """What was said and done in a run, in the order in which a person reads it."""
 
 from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Any
 
 from app.services.views_story import Story
@@ -55,16 +56,17 @@ def _said(messages: Sequence[Json]) -> list[Json]:
 
 
 def _turn(turn: Json, calls: Sequence[Json]) -> Iterator[Json]:
-    """The n-th tool use of an answer is the n-th call of its turn."""
-    rest = iter(calls)
+    """The n-th tool use of an answer is the call with that index; not all calls may be here."""
+    rest = {call["index"]: call for call in calls}
+    uses = count()
     for block in turn["content"] or ():
         if isinstance(block, dict) and block.get("type") == "tool_use":
-            call = next(rest, None)
+            call = rest.pop(next(uses), None)
             yield {"kind": "call", "call": call} if call else _block(block)
         else:
             yield _block(block)
     # A fork's copies, and what a page shows of an answer that is not whole.
-    for call in rest:
+    for call in rest.values():
         yield {"kind": "call", "call": call}
 
 

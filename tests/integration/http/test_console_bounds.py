@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from app.http.console import pages, rendering
+from app.services import views_story
 from app.services.views_story import CALLS, MESSAGES
 from tests.integration.http.questions import BEGUN, DONE, ask, working
 from tests.integration.http.rows import Rows
@@ -85,6 +86,23 @@ async def test_of_many_messages_and_calls_the_last_are_shown(
     assert f'id="{first}"' not in page
     assert f'id="call_{CALLS}"' in page
     assert page.index('id="call_1"') < page.index(f'id="call_{CALLS}"')
+
+
+async def test_of_a_turn_with_too_many_calls_each_stands_where_it_was_asked_for(
+    http: httpx.AsyncClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views_story, "CALLS", 1)
+    run = await working(rows, turns=1, status="running")
+    use = {"type": "tool_use", "name": "pay"}
+    said = [{"type": "text", "text": text} for text in ("the first", "the second")]
+    await rows.turn(run, content=[said[0], use, said[1], use], finished_at="2026-01-01")
+    await rows.call(run, index=0)
+    shown = await rows.call(run, index=1)
+
+    page = await look(http, f"/runs/{run}")
+
+    places = [page.index(text) for text in ("the first", "the second", f'id="{shown}"')]
+    assert places == sorted(places)
 
 
 async def test_unknown_outcomes_are_paged(http: httpx.AsyncClient, rows: Rows) -> None:
