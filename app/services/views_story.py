@@ -8,7 +8,7 @@ from app.services.context import Services
 from app.services.views_parts import shape_call, shape_event, shape_message, shape_turn
 from app.services.views_shapes import Json
 from app.store import views_console, views_parts
-from app.store.db import Connection
+from app.store.db import Connection, Row
 
 # A page of a long run shows so many of each, the last ones.
 TURNS = 50
@@ -61,13 +61,18 @@ async def get_story(services: Services, run: str, first: int | None) -> Story:
             is_held=facts["held"],
             first=begin,
             turns=[shape_turn(turn) for turn in turns],
-            calls=[shape_call(call) for call in reversed(calls)],
+            calls=[_shape(call) for call in reversed(calls)],
             messages=[shape_message(message) for message in reversed(messages)],
             waits=await views_inbox.last_of(connection, run),
             asking=await views_inbox.asking_of(connection, _askers(shown)),
             events=await _events(connection, run, facts["seq"]),
             effects=await _effects(connection, shown),
         )
+
+
+def _shape(call: Row) -> Json:
+    """With `skipped`: whether somebody has left its unknown outcome so."""
+    return shape_call(call) | {"skipped": call["skipped"]}
 
 
 def _askers(run: Json) -> list[str]:

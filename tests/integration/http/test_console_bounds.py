@@ -122,6 +122,22 @@ async def test_unknown_outcomes_are_paged(http: httpx.AsyncClient, rows: Rows) -
     assert len(shown) == len(set(shown)) == 5
 
 
+@pytest.mark.parametrize("skipped", [False, True])
+async def test_an_unknown_outcome_leads_to_where_it_is_settled_unless_it_was_left_so(
+    http: httpx.AsyncClient, rows: Rows, skipped: bool
+) -> None:
+    run = await working(rows, status="succeeded", finished_at="2026-01-01", turns=1)
+    await rows.turn(run, content=[{"type": "tool_use", "name": "pay"}], finished_at="2026-01-01")
+    lost = BEGUN | {"state": "outcome_unknown", "replay": "at_most_once", "skipped": skipped}
+    call = await rows.call(run, arguments={}, **lost)
+
+    page, inbox = await look(http, f"/runs/{run}"), await look(http, "/inbox")
+
+    assert "Nobody knows whether this happened" in page
+    leads = f'href="/inbox#unknown-{call}"' in page
+    assert leads == (f'id="unknown-{call}"' in inbox) == (not skipped)
+
+
 async def test_nobody_waits_for_a_page_that_takes_long(
     http: httpx.AsyncClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
