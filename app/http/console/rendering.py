@@ -37,6 +37,8 @@ MOST_IN_BRIEF = 300
 NONE = "\u2013"
 KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
+# A number that only JSON's grammar can carry, 1e999, is an error; what is `printed` has none.
+_READABLE = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 # No page can hold halves of surrogate pairs, nor show control characters.
 _UNSHOWABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 # They turn the order of what is read around: `user\u202egnp.exe` would look harmless.
@@ -80,22 +82,44 @@ class Page(Response):
         super().__init__(content, status, {**HEADERS, **(headers or {})})
 
 
-def shown_json(value: object) -> str:
-    """As JSON for people: letters as they are, what cannot be seen as its escape."""
-    text = printed(value)
+def shown_json(value: object, *, entire: bool = True) -> str:
+    """As JSON for people: letters as they are, what cannot be seen as its escape.
+
+    Not `entire`: of what a page is to cut, no more than is cut.
+    """
+    text = on_one_line(value, MOST_SHOWN)
     if len(text) > MOST_SHOWN:
-        return on_one_line(value)
-    text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+        return on_one_line(value) if entire else text
+    text = json.dumps(json.loads(printed(value)), indent=2, ensure_ascii=False)
     return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def on_one_line(value: object) -> str:
-    text = json.dumps(json.loads(printed(value)), ensure_ascii=False)
+def on_one_line(value: object, most: int | None = None) -> str:
+    """All of it or, where it is longer than `most`, at least so much."""
+    try:
+        text = _readable(value, most)
+    except (ValueError, RecursionError):
+        text = _readable(json.loads(printed(value)), None)
     return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _readable(value: object, most: int | None) -> str:
+    if most is None:
+        return _READABLE.encode(value)
+    text = ""
+    for piece in _READABLE.iterencode(value):
+        text += piece
+        if len(text) > most:
+            break
+    return text
 
 
 def in_brief(value: object) -> str:
-    return on_one_line(value)[:MOST_IN_BRIEF]
+    return on_one_line(value, MOST_IN_BRIEF)[:MOST_IN_BRIEF]
+
+
+def is_long(value: object) -> bool:
+    return is_cut(on_one_line(value, MOST_SHOWN))
 
 
 def is_cut(text: str) -> bool:
@@ -166,7 +190,7 @@ def _environment() -> Environment:
     filters = (moment, lasting, short, words, broken, texts, first_line, count_of, in_brief)
     made.filters |= {each.__name__: each for each in filters}
     made.filters |= {"json": shown_json, "line": on_one_line, "beginning": beginning}
-    made.tests |= {"cut": is_cut}
+    made.tests |= {"cut": is_cut, "long": is_long}
     made.globals |= {"address": address, "between": between, "Scale": Scale}
     return made
 
