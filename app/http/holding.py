@@ -11,6 +11,7 @@ from app.http.leaving import client_gone
 from app.http.preferences import Preference
 from app.services.context import Services
 from app.services.views_runs import get_run
+from app.store.db_errors import is_unavailable
 
 Run = dict[str, Any]
 
@@ -24,10 +25,27 @@ async def settled_run(
 ) -> Run:
     """The run as soon as it has ended or asks for something; as it is when the time is over."""
     run = await get_run(services, run_id)
-    if preference.wait and not has_ended(run):
-        await _wait(request, hub, run_id, preference.wait)
-        run = await get_run(services, run_id)
-    return run
+    if not preference.wait or has_ended(run):
+        return run
+    await _wait(request, hub, run_id, preference.wait)
+    return await get_run(services, run_id)
+
+
+async def submitted_run(
+    request: Request, services: Services, hub: Hub, run_id: str, preference: Preference
+) -> Run:
+    """The same of a run that is committed: a database that has gone away while the answer was held
+    takes nothing back, so it is then told as it was before."""
+    run = await get_run(services, run_id)
+    if not preference.wait or has_ended(run):
+        return run
+    await _wait(request, hub, run_id, preference.wait)
+    try:
+        return await get_run(services, run_id)
+    except Exception as error:
+        if is_unavailable(error):
+            return run
+        raise
 
 
 async def _wait(request: Request, hub: Hub, run_id: str, seconds: int) -> None:

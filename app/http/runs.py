@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from app.domain.canonical import digest
 from app.http.answers import Json
-from app.http.holding import has_ended, settled_run
+from app.http.holding import has_ended, settled_run, submitted_run
 from app.http.parts import Id, TheCaller, TheHub, TheKey, ThePreference, TheServices, TheTrace
 from app.http.preferences import Preference
 from app.http.problems import refuse
@@ -44,7 +44,7 @@ async def submit_run(
     fingerprint = digest(await request.json())
     submission = _submission(body, trace_id)
     submitted = await runs.submit(services, submission, caller, key, fingerprint)
-    run = await settled_run(request, services, hub, submitted.run, preference)
+    run = await submitted_run(request, services, hub, submitted.run, preference)
     known = submitted.replayed or submitted.existing
     waited = preference.wait > 0 and has_ended(run)
     headers = _applied(preference) | {"Location": f"/v1/runs/{submitted.run}"}

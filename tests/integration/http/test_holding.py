@@ -62,6 +62,16 @@ async def held(http: httpx.AsyncClient, run: str, **headers: str) -> asyncio.Tas
     return task
 
 
+async def accepted(rows: Rows) -> str:
+    """The only run, once it is committed."""
+
+    async def look() -> str | None:
+        found = await rows.execute("select id from perdure.runs")
+        return str(found[0][0]) if found else None
+
+    return await eventually(look, "the run is accepted")
+
+
 async def test_the_answer_comes_with_the_end(http: httpx.AsyncClient, rows: Rows) -> None:
     run = await rows.run(status="running")
     reading = await held(http, run)
@@ -144,11 +154,7 @@ async def test_a_submission_can_wait_for_its_end(http: httpx.AsyncClient, rows: 
     headers = LONG | {"Idempotency-Key": "k"}
     posting = asyncio.create_task(http.post("/v1/runs", json=RUN, headers=headers))
 
-    async def accepted() -> str | None:
-        found = await rows.execute("select id from perdure.runs")
-        return str(found[0][0]) if found else None
-
-    run = await eventually(accepted, "the run is accepted")
+    run = await accepted(rows)
     assert not posting.done()
     await rows.end(run)
 
@@ -164,6 +170,21 @@ async def test_a_submission_is_answered_when_the_time_is_over(http: httpx.AsyncC
     assert (response.status_code, response.json()["status"]) == (202, "queued")
     assert response.headers["preference-applied"] == "wait=1"
     assert response.headers["location"] == f"/v1/runs/{response.json()['id']}"
+
+
+async def test_a_submission_is_accepted_though_the_database_goes_away_while_it_is_held(
+    http: httpx.AsyncClient, rows: Rows
+) -> None:
+    posting = asyncio.create_task(http.post("/v1/runs", json=RUN, headers={"Prefer": "wait=2"}))
+    run = await accepted(rows)
+    await asyncio.sleep(0.3)  # it has been looked at, and is held
+
+    await rows.execute("alter table perdure.runs rename to elsewhere")
+
+    response = await asyncio.wait_for(posting, SOON)
+    assert (response.status_code, response.json()["id"]) == (202, run)
+    assert response.headers["location"] == f"/v1/runs/{run}"
+    assert (await http.get(f"/v1/runs/{run}")).status_code == 503
 
 
 async def test_an_unknown_run_is_not_waited_for(http: httpx.AsyncClient) -> None:
