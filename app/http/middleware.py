@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -45,6 +45,8 @@ class Envelope:
         with telemetry.place(request=request_id):
             try:
                 await self._app(scope, receive, send_named)
+            except ClientDisconnect:
+                return  # it has left in the midst of its body, and hears nothing any more
             except Exception as error:
                 if started:
                     raise

@@ -109,6 +109,20 @@ async def test_an_unforeseen_error_is_logged_once_and_not_told(
     assert caplog.text.count("a request failed") == 1
 
 
+async def test_a_client_that_leaves_in_the_midst_of_its_body_is_no_fault_of_ours(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    exchange = post([b'{"agent":'])
+    rest: list[Message] = [await exchange.receive(), {"type": "http.disconnect"}]
+
+    async def receive() -> Message:
+        return rest.pop(0)
+
+    await make_app()(exchange.scope, receive, exchange.send)
+
+    assert (exchange.sent, caplog.records) == ([], [])
+
+
 async def test_an_error_after_the_answer_has_begun_ends_the_connection() -> None:
     async def break_off(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
