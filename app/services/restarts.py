@@ -9,7 +9,7 @@ from app.errors import FieldError, Invalid, NotFound, NotResumable, RunEnded, Ta
 from app.services.context import Caller, Services
 from app.services.runs import Submitted, replayed
 from app.store import events, idempotency, messages, runs, sessions
-from app.store.db import Connection
+from app.store.db import Connection, Row
 
 
 async def resume(services: Services, run: str, asked: dict[str, Any], caller: Caller) -> None:
@@ -22,6 +22,8 @@ async def resume(services: Services, run: str, asked: dict[str, Any], caller: Ca
             raise NotFound(f"There is no run {run}; GET /v1/runs lists them.")
         limits = _raised(found["limits"], asked)
         answer = await runs.reopen(connection, run, limits, caller.actor)
+        if answer["verdict"] == "busy":
+            raise _busy(await sessions.active(connection, found["session"], found["target"]))
         if answer["verdict"] != "reopened":
             raise _refusal(run, answer["verdict"])
         await services.legs.enqueue(transaction, run, answer["leg"])
@@ -36,16 +38,20 @@ def _raised(limits: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
         raise Invalid("A limit cannot be kept.", errors=[problem]) from error
 
 
+def _busy(active: list[Row]) -> Exception:
+    other = active[0]["id"]
+    return TargetBusy(
+        f"Run {other} is active on this session or target; resume when it has ended, or cancel it.",
+        extra={"run": other},
+    )
+
+
 def _refusal(run: str, verdict: str) -> Exception:
     match verdict:
         case "active":
             return NotResumable(f"Run {run} has not ended; there is nothing to resume.")
         case "taken":
             return RunEnded(f"The parent of run {run} has gone on with what it came to.")
-        case "busy":
-            return TargetBusy(
-                f"Another run is active on what {run} works on; resume it when that has ended."
-            )
         case "unfit":
             return NotResumable(
                 f"Run {run} was not stopped by a limit, by its model or as a dead letter; "

@@ -87,10 +87,11 @@ async def test_a_run_is_not_resumed_beside_another_or_behind_its_parent(
 ) -> None:
     raised = {"limits": {"turns": 9}}
     run = await working(rows, session="s", **STOPPED)
-    await working(rows, session="s")
+    other = await working(rows, session="s")
     child = await working(rows, parent=run, root=run, **STOPPED)
 
-    assert told(await post(http, f"/v1/runs/{run}/resume", raised)) == (409, "target-busy")
+    busy = await post(http, f"/v1/runs/{run}/resume", raised)
+    assert (told(busy), busy.json()["run"]) == ((409, "target-busy"), other)
     assert told(await post(http, f"/v1/runs/{child}/resume", raised)) == (409, "run-ended")
     assert told(await post(http, "/v1/runs/run_none/resume", raised)) == (404, "not-found")
 
