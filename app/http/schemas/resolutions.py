@@ -105,9 +105,14 @@ def _outcome(body: Mapping[str, Json]) -> type[Resolution]:
 
 
 def _said(model: type[Resolution], body: Mapping[str, Json]) -> dict[str, Json]:
-    """A null says nothing, except as the result that it may be."""
+    """A null says nothing, except as the result that it may be; nor does `is_error` if false."""
     try:
         model.model_validate(body)
     except ValidationError as error:
         raise invalid(error) from None
-    return {name: value for name, value in body.items() if value is not None or name == "result"}
+    unsaid = ("is_error", False)
+    return {
+        name: value
+        for name, value in body.items()
+        if name == "result" or (value is not None and (name, value) != unsaid)
+    }

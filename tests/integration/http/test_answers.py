@@ -94,6 +94,19 @@ async def test_a_resolved_wait_is_not_checked_again(http: httpx.AsyncClient, row
     assert (other.status_code, other.json()["type"]) == (409, "/problems/already-resolved")
 
 
+async def test_a_result_is_the_same_whether_or_not_it_is_said_to_be_no_error(
+    http: httpx.AsyncClient, rows: Rows
+) -> None:
+    asked = await ask(rows, "look_up", "external")
+    first = await http.post(asked.path, json={"result": 1})
+
+    again = await http.post(asked.path, json={"result": 1, "is_error": False})
+    contrary = await http.post(asked.path, json={"result": 1, "is_error": True})
+
+    assert (again.status_code, again.json()) == (200, first.json())
+    assert contrary.status_code == 409
+
+
 @pytest.mark.parametrize(
     ("kind", "tool", "name", "most"),
     [

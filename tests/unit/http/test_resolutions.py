@@ -35,7 +35,8 @@ from app.http.schemas.resolutions import resolution, settlement
         ("outcome", {"outcome": "did_not_happen"}, {"outcome": "did_not_happen"}),
         ("outcome", {"outcome": "skip", "reason": "?"}, {"outcome": "skip", "reason": "?"}),
         ("input", {"text": "blue"}, {"text": "blue"}),
-        ("external", {"result": 3, "is_error": False}, {"result": 3, "is_error": False}),
+        ("external", {"result": 3, "is_error": True}, {"result": 3, "is_error": True}),
+        ("external", {"result": 3, "is_error": False}, {"result": 3}),
         ("external", {"result": None}, {"result": None}),
     ],
 )
