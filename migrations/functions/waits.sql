@@ -8,7 +8,10 @@ declare
     asked text;
 begin
     update perdure.calls set state = p_state,
-        result = case when p_state = 'ready' then null when p_state = 'outcome_unknown' then result else p_result end,
+        result = case p_state when 'ready' then null
+            when 'outcome_unknown' then coalesce(result, json_build_object(
+                'error', 'outcome_unknown', 'detail', history #>> '{-1,outcome}'))
+            else p_result end,
         is_error = case when p_state = 'ready' then null else p_state <> 'succeeded' end,
         skipped = p_state = 'outcome_unknown',
         settlement = case when p_state <> 'ready' then p_settlement end,

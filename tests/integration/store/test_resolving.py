@@ -139,7 +139,7 @@ async def test_an_answer_to_a_running_run_starts_no_leg(stage: Stage) -> None:
     [
         (HAPPENED, "succeeded", False, {"id": 7}),
         (DID_NOT_HAPPEN, "ready", False, None),
-        (SKIP, "outcome_unknown", True, None),
+        (SKIP, "outcome_unknown", True, {"error": "outcome_unknown", "detail": "interrupted"}),
     ],
 )
 async def test_an_outcome_is_settled_as_a_person_says(
