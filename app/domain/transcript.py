@@ -178,7 +178,7 @@ def _sayable(turn: ToldTurn) -> list[Block]:
 
 
 def _is_blank(block: Block) -> bool:
-    return block.get("type") == "text" and not str(block.get("text", "")).strip()
+    return block.get("type") == "text" and not str(block.get("text") or "").strip()
 
 
 def _results(turn: ToldTurn, *, so_far: bool) -> list[Block]:

@@ -157,7 +157,8 @@ async def _output(
 ) -> tuple[Output | None, str | None, str | None]:
     """The run's output, or the reason and the detail of why it has none."""
     last = await turns.stored(connection, run, turn)
-    text = "".join(block["text"] for block in last["content"] if block.get("type") == "text")
+    texts = [block.get("text") for block in last["content"] if block.get("type") == "text"]
+    text = "".join(text for text in texts if isinstance(text, str))
     output: Output = {"text": text, "content": last["content"]}
     finals = [
         call

@@ -23,6 +23,9 @@ _USAGE_FIELDS = {
     "cache_creation_input_tokens": "cache_write_tokens",
 }
 
+# Of one call; whatever claims more is no count, and would not fit into our tables.
+_MOST_TOKENS = 10**9
+
 
 class MalformedAnswer(Exception):
     """The server sent something that is not an answer of this wire."""
@@ -68,9 +71,9 @@ class Assembly:
             case "message_start":
                 self._start(event["message"])
             case "content_block_start":
-                self._blocks[event["index"]] = dict(event["content_block"])
+                self._blocks[int(event["index"])] = dict(event["content_block"])
             case "content_block_delta":
-                return self._add(event["index"], event["delta"])
+                return self._add(int(event["index"]), event["delta"])
             case "message_delta":
                 self._stop_reason = event["delta"].get("stop_reason") or self._stop_reason
                 self._count(event.get("usage"))
@@ -178,7 +181,8 @@ def read_usage(usage: dict[str, Any] | None) -> dict[str, int]:
 
 
 def _is_count(usage: dict[str, Any], name: str) -> bool:
-    return isinstance(usage.get(name), int)
+    count = usage.get(name)
+    return isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= _MOST_TOKENS
 
 
 def provider_error(payload: dict[str, Any]) -> ProviderError:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.support.client import Client
-from tests.support.scripts import say, script, use
+from tests.support.client import Client, Json
+from tests.support.scripts import answer, say, script, use
 from tests.support.world import World
 
 pytestmark = pytest.mark.calm
@@ -24,6 +24,15 @@ async def test_a_question_of_odd_characters_is_asked(world: World, client: Clien
 async def test_a_last_answer_of_odd_characters_is_an_output(client: Client) -> None:
     run = await client.submit(say(ODD))
     await client.succeeded(run["id"])
+
+
+@pytest.mark.parametrize("block", [{"type": "text"}, {"type": "text", "text": None}])
+async def test_a_last_answer_whose_text_is_none_is_an_output(client: Client, block: Json) -> None:
+    run = await client.submit(answer(block, stop_reason="end_turn"))
+    ended = await client.succeeded(run["id"])
+    assert ended["output"] == {"text": "", "content": [block]}
+    later = await client.submit(say("done"), session=run["session"])
+    await client.succeeded(later["id"])
 
 
 async def test_an_answer_of_odd_characters_reaches_the_parent(world: World, client: Client) -> None:

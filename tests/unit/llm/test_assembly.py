@@ -33,7 +33,7 @@ def _ending(stop_reason: str = "end_turn", **usage: Any) -> list[Event]:
     ]
 
 
-def _block(start: dict[str, Any], *deltas: dict[str, Any], index: int = 0) -> list[Event]:
+def _block(start: dict[str, Any], *deltas: dict[str, Any], index: object = 0) -> list[Event]:
     return [
         {"type": "content_block_start", "index": index, "content_block": start},
         *({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas),
@@ -166,6 +166,11 @@ def test_usage_of_the_delta_wins_where_it_is_present() -> None:
     assert _assemble(ending=ending).usage == Usage(12, 5, 7, 3)
 
 
+@pytest.mark.parametrize("count", [True, -1, 2.5, "3", 10**30])
+def test_what_is_no_count_of_tokens_says_nothing(count: object) -> None:
+    assert _assemble(ending=_ending(input_tokens=count)).usage == Usage(10, 5, 7, 0)
+
+
 def test_only_visible_text_is_handed_on() -> None:
     events: list[Event] = [
         START,
@@ -218,6 +223,11 @@ def test_an_unreadable_event_is_a_malformed_answer(data: str) -> None:
 
     with pytest.raises(MalformedAnswer):
         assembly.feed(data)
+
+
+def test_an_index_that_is_no_number_is_malformed() -> None:
+    with pytest.raises(MalformedAnswer):
+        _feed(Assembly(), [START, *_block({"type": "text", "text": ""}, index="last")])
 
 
 def test_an_answer_without_a_stop_reason_is_malformed() -> None:
