@@ -27,6 +27,8 @@ def place(**where: str | int) -> Iterator[None]:
 
 def configure(level: str, stream: TextIO | None = None) -> None:
     """Send all logging of this process to `stream` (stderr)."""
+    # A line that cannot be written, as where a tool has closed the stream, stops nobody.
+    logging.raiseExceptions = False
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
     handler.addFilter(_add_place)

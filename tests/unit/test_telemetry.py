@@ -17,8 +17,10 @@ class Terminal(io.StringIO):
 def _restore_logging() -> Iterator[None]:
     root = logging.getLogger()
     before = root.handlers[:], root.level
+    raises = logging.raiseExceptions
     yield
     root.handlers[:], root.level = before[0], before[1]
+    logging.raiseExceptions = raises
 
 
 def test_each_record_is_one_json_line_that_names_its_run() -> None:
@@ -34,6 +36,16 @@ def test_each_record_is_one_json_line_that_names_its_run() -> None:
     assert (taken["level"], taken["logger"]) == ("INFO", "app.leg")
     assert (taken["run"], taken["leg"]) == ("run_1", 2)
     assert "run" not in idle
+
+
+def test_what_cannot_be_logged_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tool may close the streams of its process."""
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    telemetry.configure("INFO", stream)
+    stream.close()
+
+    logging.getLogger("app.leg").info("taken")
 
 
 def test_a_traceback_stays_in_its_records_line() -> None:
