@@ -233,7 +233,9 @@ def test_a_paused_answer_goes_back_whole_and_last() -> None:
 @pytest.mark.parametrize("blank", ["", " ", "\n\n\t", "\u00a0", None])
 @pytest.mark.parametrize("extra", [{}, {"citations": None}])
 def test_blank_text_of_the_model_is_left_out(blank: str | None, extra: dict[str, Any]) -> None:
-    turn = ToldTurn(1, [{"type": "text", "text": blank, **extra}, use("a")], "tool_use", (done("a"),))
+    turn = ToldTurn(
+        1, [{"type": "text", "text": blank, **extra}, use("a")], "tool_use", (done("a"),)
+    )
 
     assert spoken(ToldRun("hello", (turn,)))[1] == ("assistant", [use("a")])
 
