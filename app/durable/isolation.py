@@ -83,12 +83,14 @@ class Isolation:
 
     def end(self) -> None:
         """Blocks until it has ended or its time is up; the end of this process would end it."""
-        if self._process is None or self._leaves_by is None:
+        # Meanwhile the other thread forgets one that has ended.
+        process = self._process
+        if process is None or self._leaves_by is None:
             return
         try:
-            self._process.wait(max(self._leaves_by - time.monotonic(), 0.0) + ENDING_SECONDS)
+            process.wait(max(self._leaves_by - time.monotonic(), 0.0) + ENDING_SECONDS)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            process.kill()
 
 
 def be_the_first_to_go() -> None:
