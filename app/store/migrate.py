@@ -22,13 +22,13 @@ def _config(url: str) -> Config:
     return config
 
 
-def _scripts() -> ScriptDirectory:
+def scripts() -> ScriptDirectory:
     return ScriptDirectory.from_config(_config("postgresql://"))
 
 
 def head() -> str:
     """The revision this code needs."""
-    found = _scripts().get_current_head()
+    found = scripts().get_current_head()
     assert found is not None
     return found
 
@@ -43,7 +43,7 @@ def alone(url: str) -> Iterator[None]:
 
 def is_older(revision: str) -> bool:
     """A revision that this code does not know is a newer one, which still serves it."""
-    known = [script.revision for script in _scripts().walk_revisions()]
+    known = [script.revision for script in scripts().walk_revisions()]
     return revision in known and revision != head()
 
 

@@ -43,6 +43,12 @@ begin
     return v;
 end $$;
 
+-- As HTTP sees it, whatever the locale of the database.
+create or replace function perdure.is_blank(p_text text) returns boolean immutable language sql as $$
+    select btrim(p_text, U&' \0009\000A\000B\000C\000D\001C\001D\001E\001F\0085\00A0\1680\2000\2001\2002\2003\2004'
+        '\2005\2006\2007\2008\2009\200A\2028\2029\202F\205F\3000') = ''
+$$;
+
 -- What is kept of it: of a key that stands twice the last value, as all of it was looked at.
 create or replace function perdure.checked_input(p_input json) returns json language plpgsql as $$
 declare
@@ -50,7 +56,7 @@ declare
     block jsonb;
 begin
     if jsonb_typeof(v) = 'string' then
-        perform perdure.require(v #>> '{}' ~ '[^[:space:]]', 'input', 'must not be empty');
+        perform perdure.require(not perdure.is_blank(v #>> '{}'), 'input', 'must not be empty');
         return v;
     end if;
     perform perdure.require(jsonb_typeof(v) = 'array' and v <> '[]', 'input',
@@ -61,7 +67,7 @@ begin
         perform perdure.require(block ->> 'type' !~ '(tool_use|tool_result|thinking)$', 'input',
             'holds a block of a type which only the service may write');
         perform perdure.require(block ->> 'type' <> 'text'
-            or (jsonb_typeof(block -> 'text') = 'string' and block ->> 'text' ~ '[^[:space:]]'), 'input',
+            or (jsonb_typeof(block -> 'text') = 'string' and not perdure.is_blank(block ->> 'text')), 'input',
             'holds a text block whose `text` is empty');
     end loop;
     return v;

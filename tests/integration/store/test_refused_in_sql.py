@@ -1,6 +1,7 @@
 """What perdure.submit_run refuses at once, and that nothing is stored then."""
 
 import json
+import sys
 
 import psycopg
 import pytest
@@ -12,6 +13,7 @@ from tests.integration.store.stage import Stage
 
 DEEP = "[" * 65 + "]" * 65
 NESTED = "[" * 100_000 + "]" * 100_000
+BLANK = "".join(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
 
 
 @pytest_asyncio.fixture(autouse=True)
@@ -26,6 +28,7 @@ async def desk(stage: Stage, audited: None) -> None:
         ("input", "null"),
         ("input", "7"),
         ("input", '"  "'),
+        ("input", json.dumps(BLANK)),
         ("input", "[]"),
         ("input", "[7]"),
         ("input", '[{"text": "x"}]'),
