@@ -71,7 +71,7 @@ class Attempt:
         ended = await run_body(self.call, self.tool, self.number)
         if isinstance(ended, Ended):
             return ended
-        await self._finish("succeeded", ended.result, "succeeded")
+        await self._finish("succeeded", ended.result, "succeeded", ended.took)
         return None
 
     async def _settle(self, ended: Ended) -> None:
@@ -80,11 +80,11 @@ class Attempt:
         match after_end(self.call.policy(self.tool), ended.how, attempts):
             case Verdict.FAIL:
                 result = {"error": ended.how, "detail": ended.detail}
-                await self._finish("failed", result, ended.how)
+                await self._finish("failed", result, ended.how, ended.took)
             case Verdict.CANCEL:
-                await self._finish("cancelled", None, ended.how)
+                await self._finish("cancelled", None, ended.how, ended.took)
             case Verdict.AGAIN:
-                await self._again(pause(attempts), ended.how)
+                await self._again(pause(attempts), ended.how, ended.took)
             case Verdict.RECONCILE:
                 cancelling = ended.how is End.CANCELLED
                 await self.reconcile(ended, attempts, cancelling=cancelling)
@@ -129,14 +129,20 @@ class Attempt:
         wait = Hold("outcome_unknown", "outcome", question, attempt_ended=end.how)
         await ledger.hold(self.call, self.intent, wait, self.number)
 
-    async def _finish(self, state: str, result: object, ended: str) -> None:
+    async def _finish(self, state: str, result: object, ended: str, took: float = 0.0) -> None:
         await ledger.finish(
-            self.call, state, result, intent=self.intent, attempt=self.number, ended=ended
+            self.call,
+            state,
+            result,
+            intent=self.intent,
+            attempt=self.number,
+            ended=ended,
+            took=took,
         )
 
-    async def _again(self, seconds: float, ended: str) -> None:
+    async def _again(self, seconds: float, ended: str, took: float = 0.0) -> None:
         question = "when to run the next attempt"
-        wait = Hold("ready", "timer", question, seconds=seconds, attempt_ended=ended)
+        wait = Hold("ready", "timer", question, seconds=seconds, attempt_ended=ended, took=took)
         await ledger.hold(self.call, self.intent, wait, self.number)
 
 

@@ -1,6 +1,7 @@
 """The body of a tool, and how it ended."""
 
 import threading
+import time
 from dataclasses import dataclass
 
 from app.domain.canonical import encode, scrub
@@ -17,9 +18,10 @@ from app.tools.outcomes import ToolError
 
 @dataclass(frozen=True)
 class Returned:
-    """The body returned; `result` is fit to be stored and told."""
+    """The body returned after `took` seconds; `result` is fit to be stored and told."""
 
     result: object
+    took: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Ended:
     how: End
     detail: str
     over: bool = True  # it can act no more
+    took: float = 0.0
 
 
 async def run_body(
@@ -62,27 +65,33 @@ class Watch:
     def __init__(self, tool: Tool, ctx: ToolContext) -> None:
         self.tool = tool
         self.ctx = ctx
+        self._began = time.monotonic()
+
+    @property
+    def took(self) -> float:
+        return time.monotonic() - self._began
 
     def returned(self, value: object) -> Returned | Ended:
         """Once the effect is done, a result that cannot be kept does not undo it."""
         result, lost = fit(self.tool, self.ctx, value)
         if lost and self.tool.replay == "read_only":
-            return Ended(
-                End.TOLD, f"The result of {self.tool.name} cannot be shown: {encode(result)}"
-            )
-        return Returned(result)
+            detail = f"The result of {self.tool.name} cannot be shown: {encode(result)}"
+            return Ended(End.TOLD, detail, took=self.took)
+        return Returned(result, self.took)
 
     def ended(self, error: Exception) -> Ended:
         name = self.tool.name
         if isinstance(error, ToolError):
-            return Ended(End.TOLD, scrub(self.ctx.redact(str(error))) or "The tool failed.")
+            detail = scrub(self.ctx.redact(str(error))) or "The tool failed."
+            return Ended(End.TOLD, detail, took=self.took)
         # The text of an undeclared exception may hold anything; it stands only in the log.
         log_failure(self.ctx, f"{name} raised", error)
-        return Ended(End.RAISED, f"{name} failed with {type(error).__name__}.")
+        return Ended(End.RAISED, f"{name} failed with {type(error).__name__}.", took=self.took)
 
     def stopped(self, stopped: Stopped) -> Ended:
         if not stopped.timed_out:
             detail = "The call was cancelled while it was running."
-            return Ended(End.CANCELLED, detail, stopped.over)
+            return Ended(End.CANCELLED, detail, stopped.over, self.took)
         detail = f"{self.tool.name} did not end within {self.tool.timeout:g} s."
-        return Ended(End.TIMED_OUT if stopped.over else End.STILL_RUNNING, detail, stopped.over)
+        how = End.TIMED_OUT if stopped.over else End.STILL_RUNNING
+        return Ended(how, detail, stopped.over, self.took)

@@ -105,9 +105,11 @@ async def finish(
     intent: Intent | None = None,
     attempt: int = 0,
     ended: str | None = None,
+    took: float = 0.0,
 ) -> None:
     place = call.place(attempt)
-    outcome = Outcome(state, result, is_error=state != "succeeded", attempt_ended=ended)
+    failed = state != "succeeded"
+    outcome = Outcome(state, result, is_error=failed, attempt_ended=ended, took=took)
     verdict = await bench().store(lambda c: calls.finish(c, place, intent, outcome))
     if verdict == "late":
         await bench().transact(lambda t: _settle_late(t, place, result))

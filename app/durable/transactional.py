@@ -165,7 +165,9 @@ def _finish(
 
 
 def _succeeded(returned: Returned) -> Outcome:
-    return Outcome("succeeded", returned.result, is_error=False, attempt_ended="succeeded")
+    return Outcome(
+        "succeeded", returned.result, is_error=False, attempt_ended="succeeded", took=returned.took
+    )
 
 
 def _check(verdict: str) -> None:

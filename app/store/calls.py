@@ -31,12 +31,13 @@ class Intent:
 
 @dataclass(frozen=True)
 class Outcome:
-    """`attempt_ended`: how the attempt did, where there was one."""
+    """`attempt_ended`: how the attempt did, where there was one; it `took` so many seconds."""
 
     state: str
     result: object
     is_error: bool
     attempt_ended: str | None = None
+    took: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Hold:
     attempt_ended: str | None = None
     rule: str | None = None
     supersedes: str | None = None
+    took: float = 0.0
 
 
 async def load(connection: Connection, run: str, turn: int, index: int) -> Row:
@@ -111,6 +113,7 @@ def finish_values(at: Place, intent: Intent | None, end: Outcome) -> dict[str, o
         "result": encode(end.result),
         "is_error": end.is_error,
         "outcome": end.attempt_ended,
+        "took": end.took,
     }
 
 
@@ -130,6 +133,7 @@ async def hold(connection: Connection, at: Place, intent: Intent, hold: Hold) ->
         outcome=hold.attempt_ended,
         rule=hold.rule,
         supersedes=hold.supersedes,
+        took=hold.took,
     )
 
 

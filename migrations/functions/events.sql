@@ -4,6 +4,11 @@ create or replace function perdure.stamp() returns text language sql stable as $
     select to_char(clock_timestamp() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
 $$;
 
+create or replace function perdure.stamp_before(p_seconds double precision) returns text language sql stable as $$
+    select to_char((clock_timestamp() - make_interval(secs => p_seconds)) at time zone 'utc',
+        'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+$$;
+
 create or replace function perdure.new_id(p_prefix text) returns text language sql volatile as $$
     select p_prefix || '_' || substr(replace(gen_random_uuid()::text, '-', ''), 1, 26)
 $$;

@@ -1,13 +1,15 @@
 -- The ledger of tool calls: intent before, outcome after.
 
 -- The row's history once this attempt has ended. An attempt that never wrote `started` (its effect and its
--- outcome are one commit, or it has no effect) is opened and closed here.
+-- outcome are one commit, or it has no effect) is opened and closed here; it took `p_took` seconds.
 create or replace function perdure.attempted(
-    c perdure.calls, p_attempt integer, p_worker text, p_fence bigint, p_outcome text
+    c perdure.calls, p_attempt integer, p_worker text, p_fence bigint, p_outcome text, p_took double precision
 ) returns jsonb language sql stable as $$
     select perdure.close_attempt(
         case when p_attempt > c.attempts
-            then perdure.open_attempt(perdure.close_attempt(c.history, 'interrupted'), p_attempt, p_worker, p_fence)
+            then jsonb_set(
+                perdure.open_attempt(perdure.close_attempt(c.history, 'interrupted'), p_attempt, p_worker, p_fence),
+                '{-1,started_at}', to_jsonb(perdure.stamp_before(p_took)))
             else c.history end,
         p_outcome)
 $$;
@@ -62,7 +64,7 @@ end $$;
 create or replace function perdure.finish_call(
     p_run text, p_fence bigint, p_call text, p_attempt integer, p_worker text,
     p_arguments json, p_arguments_hash text, p_replay text, p_approval text,
-    p_state text, p_result json, p_is_error boolean, p_outcome text
+    p_state text, p_result json, p_is_error boolean, p_outcome text, p_took double precision default 0
 ) returns text language plpgsql as $$
 declare
     r perdure.runs;
@@ -89,11 +91,12 @@ begin
         arguments = coalesce(p_arguments, arguments), arguments_hash = coalesce(p_arguments_hash, arguments_hash),
         replay = coalesce(p_replay, replay), approval = coalesce(p_approval, approval),
         history = case when p_attempt > 0
-            then perdure.attempted(c, p_attempt, p_worker, p_fence, p_outcome) else c.history end,
+            then perdure.attempted(c, p_attempt, p_worker, p_fence, p_outcome, p_took) else c.history end,
         attempts = greatest(attempts, p_attempt), worker = coalesce(worker, p_worker),
         fence = coalesce(fence, p_fence),
-        started_at = case when p_attempt > 0 then coalesce(started_at, now()) else started_at end,
-        finished_at = now()
+        started_at = case when p_attempt > 0
+            then coalesce(started_at, clock_timestamp() - make_interval(secs => p_took)) else started_at end,
+        finished_at = clock_timestamp()
     where id = p_call;
     update perdure.runs set breaches = 0, losses = 0 where id = p_run and breaches + losses > 0;
     if p_outcome = 'reconciled' then
@@ -113,7 +116,8 @@ create or replace function perdure.hold_call(
     p_run text, p_fence bigint, p_call text, p_attempt integer, p_worker text,
     p_arguments json, p_arguments_hash text, p_replay text, p_approval text,
     p_state text, p_kind text, p_question text, p_evidence json, p_seconds double precision,
-    p_outcome text, p_until timestamptz default null, p_rule text default null, p_supersedes text default null
+    p_outcome text, p_until timestamptz default null, p_rule text default null, p_supersedes text default null,
+    p_took double precision default 0
 ) returns text language plpgsql as $$
 declare
     r perdure.runs;
@@ -153,9 +157,10 @@ begin
     update perdure.calls set state = p_state,
         arguments = p_arguments, arguments_hash = p_arguments_hash, replay = p_replay, approval = p_approval,
         history = case when p_attempt > 0
-            then perdure.attempted(c, p_attempt, p_worker, p_fence, p_outcome) else c.history end,
+            then perdure.attempted(c, p_attempt, p_worker, p_fence, p_outcome, p_took) else c.history end,
         attempts = greatest(attempts, p_attempt),
-        started_at = case when p_attempt > 0 then coalesce(started_at, now()) else started_at end
+        started_at = case when p_attempt > 0
+            then coalesce(started_at, clock_timestamp() - make_interval(secs => p_took)) else started_at end
     where id = p_call;
     insert into perdure.waits
         (id, run, call, kind, question, arguments, arguments_hash, evidence, deadline, remind_at)

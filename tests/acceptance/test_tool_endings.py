@@ -1,5 +1,8 @@
 """How a call ends without any crash, as the table of the tool contract has it."""
 
+import asyncio
+from datetime import datetime
+
 import pytest
 
 from tests.support.client import Client, Json
@@ -9,6 +12,7 @@ from tests.support.scripts import Step, say, together, use
 from tests.support.world import World
 
 BIG = 300 * 1024
+HELD_SECONDS = 0.4
 
 
 pytestmark = pytest.mark.calm
@@ -140,3 +144,30 @@ async def test_calls_of_one_turn_run_side_by_side(world: World, client: Client) 
     await client.succeeded(run["id"])
     keys = [effect["key"] for effect in world.effects.details("side")]
     assert sorted(keys) == [f"{run['id']}/1/{index}" for index in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "point"),
+    [
+        ("doc_read", {"name": "long"}, "doc:before"),
+        ("note_tx", {"text": "long"}, "note_tx:before"),
+        ("pay_idem", {"ref": "long"}, "pay:before"),
+    ],
+)
+async def test_a_call_tells_how_long_it_took_under_any_policy(
+    world: World, client: Client, tool: str, arguments: dict[str, str], point: str
+) -> None:
+    gate = world.gate(point)
+    run = await client.submit(use(tool, **arguments), say("done"))
+    await gate.reached()
+    await asyncio.sleep(HELD_SECONDS)
+    gate.open()
+    await client.succeeded(run["id"])
+    call = await client.call(run["id"])
+    (attempt,) = call["history"]
+    assert _seconds(attempt["started_at"], attempt["ended_at"]) >= HELD_SECONDS
+    assert _seconds(call["started_at"], call["finished_at"]) >= HELD_SECONDS
+
+
+def _seconds(start: str, end: str) -> float:
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
