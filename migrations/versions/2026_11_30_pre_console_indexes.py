@@ -5,9 +5,6 @@ from alembic import op
 revision = "0007"
 down_revision = "0006"
 
-# Of the functions that come with it; no later ones may.
-FUNCTIONS = "8cedd5af6c7e638f6c449cbe6f50a737d838d69a7d83c86c5ea66d8e25407d07"
-
 INDEXES = {
     "waits_asking": "waits (created_at, id) where state = 'open' "
     "and kind in ('approval', 'outcome', 'input', 'external')",
