@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
@@ -15,6 +15,7 @@ _INSTANT = re.compile(
     r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
 # These tie an answer of the model to a call; a person cannot say them.
+_AMOUNT = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?")
 _NOT_SAID = ("tool_use", "tool_result", "thinking")
 
 
@@ -36,12 +37,10 @@ def to_instant(value: object) -> object:
 def _to_amount(value: object) -> object:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number and not (isinstance(value, str) and _AMOUNT.fullmatch(value)):
         raise ValueError("must be a decimal string such as '1.50', or a number")
-    try:
-        amount = Decimal(str(value))
-    except InvalidOperation:
-        raise ValueError("must be a decimal string such as '1.50', or a number") from None
+    amount = Decimal(str(value))
     if not amount.is_finite() or not 0 < amount < 10**8 or amount != round(amount, 6):
         raise ValueError("must be more than 0, less than 100000000, with at most 6 decimals")
     return f"{amount:f}"

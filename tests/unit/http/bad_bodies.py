@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 RUN = {"agent": "desk", "input": "hello"}
+ODD_AMOUNTS = ("1_0", "\u0661", " 1", "+1", "1e3", ".5", "1.")
 
 
 def run(**fields: Any) -> bytes:
@@ -100,6 +101,7 @@ RUN_BODIES: list[tuple[str, bytes, str]] = [
     ("seconds none", run(limits={"seconds": 0}), "limits.seconds"),
     ("seconds as text", run(limits={"seconds": "60"}), "limits.seconds"),
     ("cost of words", run(limits={"cost_usd": "much"}), "limits.cost_usd"),
+    *((f"cost {odd!r}", run(limits={"cost_usd": odd}), "limits.cost_usd") for odd in ODD_AMOUNTS),
     ("cost none", run(limits={"cost_usd": "0"}), "limits.cost_usd"),
     ("cost negative", run(limits={"cost_usd": -1}), "limits.cost_usd"),
     ("cost NaN as text", run(limits={"cost_usd": "NaN"}), "limits.cost_usd"),
