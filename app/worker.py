@@ -114,9 +114,18 @@ def migrate(settings: Settings) -> None:
     """Brings DBOS's schema and ours to what this version needs, and makes its agents known."""
     url = settings.database_url.get_secret_value()
     registry = load(",".join(settings.agents))
-    with schema.alone(url):
-        runtime.migrate(url)
-        schema.upgrade(url)
+    try:
+        with schema.alone(url):
+            runtime.migrate(url)
+            schema.upgrade(url)
+    except Exception as error:
+        if not is_unavailable(error):
+            raise
+        raise ConfigurationError(
+            f"The database cannot be migrated: {getattr(error, 'orig', None) or error}",
+            hint="Start it, or correct PERDURE_DATABASE_URL. Its user must be allowed to make the "
+            "schemas perdure and dbos.",
+        ) from error
     asyncio.run(_register(url, registry))
 
 
@@ -131,7 +140,10 @@ async def _introduce(url: str, registry: Registry, *, allow_unsafe: bool) -> Non
                 break
             except Exception as error:
                 if not is_unavailable(error) or time.monotonic() > deadline:
-                    raise ConfigurationError(f"The database cannot be reached: {error}") from error
+                    raise ConfigurationError(
+                        f"The database cannot be reached: {error}",
+                        hint="Start it, or correct PERDURE_DATABASE_URL.",
+                    ) from error
                 log.warning("waiting for the database: %s", error)
         if problems:
             raise ConfigurationError("This database cannot be used:", problems)
