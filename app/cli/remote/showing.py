@@ -119,7 +119,7 @@ def print_workers(workers: "Sequence[Worker]") -> None:
     rows = [
         (
             worker.id,
-            worker.lease,
+            _lease(worker),
             _up(worker),
             age(worker.last_beat_at),
             str(len(worker.legs)),
@@ -145,6 +145,11 @@ def print_tools(tools: "Sequence[Tool]") -> None:
     rows = [(tool.name, tool.agent, tool.replay, tool.approval, tool.description) for tool in tools]
     columns = ("NAME", "AGENT", "REPLAY", "APPROVAL", "DESCRIPTION")
     print_table(columns, rows, "There are no tools.")
+
+
+def _lease(worker: "Worker") -> str:
+    """One that was told to stop is no accident."""
+    return "left" if worker.lease == "lost" and worker.leaving else worker.lease
 
 
 def _up(worker: "Worker") -> str:
