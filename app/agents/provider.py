@@ -42,6 +42,13 @@ def create_app(path: str = ":memory:", key: str | None = None) -> Starlette:
     return Starlette(routes=routes, exception_handlers=handlers)
 
 
+class _Line(JSONResponse):
+    """Ends with its line, so that a prompt after `curl` stands on the next one."""
+
+    def render(self, content: Any) -> bytes:  # noqa: ANN401 - as in the base
+        return super().render(content) + b"\n"
+
+
 class _Provider:
     def __init__(self, ledger: Ledger, holds: Holds, key: str | None) -> None:
         self._ledger = ledger
@@ -50,7 +57,7 @@ class _Provider:
 
     async def order(self, request: Request) -> JSONResponse:
         self._authorize(request)
-        return JSONResponse(self._ledger.order(request.path_params["order_id"]))
+        return _Line(self._ledger.order(request.path_params["order_id"]))
 
     async def refund(self, request: Request) -> JSONResponse:
         key = request.headers.get("idempotency-key")
@@ -69,31 +76,31 @@ class _Provider:
         await self._holds.stop(place | {"where": "before"}, gone)
         row = self._ledger.book(kind, order_id, cents, key)
         await self._holds.stop(place | {"where": "after"}, gone)
-        return JSONResponse(row, status_code=201 if row["calls"] == 1 else 200)
+        return _Line(row, status_code=201 if row["calls"] == 1 else 200)
 
     async def rows(self, request: Request) -> JSONResponse:
-        return JSONResponse({"rows": self._ledger.rows()})
+        return _Line({"rows": self._ledger.rows()})
 
     async def hold(self, request: Request) -> JSONResponse:
         body = await _body(request)
         if body.get("where") not in ("before", "after"):
             raise Refusal(422, "where must be before or after.")
         self._holds.arm(body["where"], str(body.get("path")))
-        return JSONResponse({"armed": body})
+        return _Line({"armed": body})
 
     async def held(self, request: Request) -> JSONResponse:
         seconds = min(float(request.query_params.get("timeout", "30")), LONGEST_WAIT)
         if seconds <= 0:
-            return JSONResponse({"held": self._holds.look()})
+            return _Line({"held": self._holds.look()})
         if not self._holds.is_set:
-            return JSONResponse({"held": [], "reason": "No hold is set: POST /hold first."})
+            return _Line({"held": [], "reason": "No hold is set: POST /hold first."})
         if held := await self._holds.wait(seconds, partial(_client_gone, request)):
-            return JSONResponse({"held": held})
+            return _Line({"held": held})
         reason = f"Nothing came in {seconds:g} s; was the order refunded already?"
-        return JSONResponse({"held": [], "reason": f"{reason} The hold is lifted."})
+        return _Line({"held": [], "reason": f"{reason} The hold is lifted."})
 
     async def release(self, request: Request) -> JSONResponse:
-        return JSONResponse({"released": self._holds.release()})
+        return _Line({"released": self._holds.release()})
 
     def _authorize(self, request: Request) -> None:
         scheme, _, credential = request.headers.get("authorization", "").partition(" ")
@@ -128,8 +135,8 @@ def _payment(body: dict[str, Any]) -> tuple[str, int]:
 
 
 async def _refused(request: Request, refusal: Refusal) -> JSONResponse:
-    return JSONResponse({"error": refusal.reason}, status_code=refusal.status)
+    return _Line({"error": refusal.reason}, status_code=refusal.status)
 
 
 async def _failed(request: Request, error: HTTPException) -> JSONResponse:
-    return JSONResponse({"error": error.detail}, status_code=error.status_code)
+    return _Line({"error": error.detail}, status_code=error.status_code)

@@ -36,6 +36,12 @@ async def rows(provider: httpx.AsyncClient) -> list[tuple[str, str | None, int]]
     return [(row["kind"], row["key"], row["calls"]) for row in ledger]
 
 
+async def test_an_answer_ends_its_line(provider: httpx.AsyncClient) -> None:
+    """A prompt after `curl` stands on the next one."""
+    for answer in (await provider.get("/ledger"), await provider.get("/orders/none")):
+        assert answer.text.endswith("}\n")
+
+
 async def test_an_order_tells_what_was_returned(provider: httpx.AsyncClient) -> None:
     await refund(provider, "a")
     assert (await provider.get("/orders/1001")).json() == {
