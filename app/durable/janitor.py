@@ -33,10 +33,12 @@ class Janitor:
         self.reconnected = -inf
         self.grace = max(GRACE, lease.seconds)
         self.connections = 1
+        self.suspected: set[str] = set()
         self.breaches: dict[tuple[str, int], float] = {}
 
     async def look(self) -> None:
         """One round. An error ends it; the next one begins afresh."""
+        suspected, self.suspected = self.suspected, set()
         if not await self._is_elected():
             return
         # Not over the lease's connection: waiting for a row's lock there would hold up the beat.
@@ -50,7 +52,7 @@ class Janitor:
                 # A database that was stalled has lost leases of the living, and tells of the past.
                 self.reconnected = time.monotonic()
             for worker in silent:
-                await self._judge(connection, worker)
+                await self._judge(connection, worker, seen_before=worker["id"] in suspected)
             for leg in await workers.legs_of_the_dead(connection):
                 await self._take(connection, leg)
 
@@ -105,13 +107,19 @@ class Janitor:
             log.info("elected janitor")
         return True
 
-    async def _judge(self, connection: Connection, worker: Row) -> None:
-        """After an outage every lease looks lost for a while; then only a proved death counts."""
+    async def _judge(self, connection: Connection, worker: Row, *, seen_before: bool) -> None:
+        """After an outage every lease looks lost for a while; then only a proved death counts.
+
+        So it does in one look alone: where connections are being cut, this one's may be next.
+        """
         if worker["id"] == self.lease.worker:
             return
         if is_gone(worker, self.lease.identity):
             death = "proved"
         elif worker["age"] < self.grace or time.monotonic() - self.reconnected < self.grace:
+            return
+        elif not seen_before:
+            self.suspected.add(worker["id"])
             return
         else:
             death = "lease_lost"

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 T = TypeVar("T")
-TIMEOUT = 20.0
+# No test is about time that names no other: it ends a wait for what never comes.
+TIMEOUT = 60.0
 INTERVAL = 0.05
 
 

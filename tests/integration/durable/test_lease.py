@@ -1,49 +1,19 @@
 """The lease: proof of life that Postgres itself ends."""
 
 import asyncio
-import contextlib
 import os
 import socket
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
 import pytest
 
-from app.domain.ids import WorkerId
-from app.durable.execution import Proof
 from app.durable.lease import GivenUp, Lease
-from app.durable.liveness import own_identity
 from app.store import workers
 from app.store.db import Connection, row, rows
+from tests.integration.durable.leases import SECONDS, WORKER, is_held, keeping, lease_of
 from tests.support.polling import eventually
-
-# Beats each 0.2 s; nothing may begin after 0.8 s without one.
-SECONDS = 1.0
-WORKER = WorkerId("box-1-a")
-
-
-def lease_of(url: str, seconds: float = SECONDS) -> Lease:
-    return Lease(url, WORKER, own_identity(), "1", ["desk"], seconds, Proof())
-
-
-@asynccontextmanager
-async def keeping(lease: Lease) -> AsyncIterator[asyncio.Task[None]]:
-    task = asyncio.create_task(lease.keep())
-    try:
-        await eventually(lambda: _is_set(lease), "the lease is held")
-        yield task
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError, GivenUp):
-            await task
-        await lease._disconnect()
-
-
-async def _is_set(lease: Lease) -> bool:
-    return lease.proof.holds()
 
 
 async def lock_of(onlooker: Connection) -> int:
@@ -169,7 +139,7 @@ async def test_a_worker_that_cannot_prove_that_it_lives_begins_nothing(
 
         await eventually(lambda: _is_lost(lease), "the lease is lost")
         await rival.execute("select pg_advisory_unlock_all()")
-        await eventually(lambda: _is_set(lease), "the lease is held again")
+        await eventually(lambda: is_held(lease), "the lease is held again")
         assert not task.done()
 
 
@@ -184,7 +154,7 @@ async def test_a_worker_that_was_frozen_may_begin_nothing_before_its_next_beat(
     async with keeping(lease):
         time.sleep(SECONDS)  # noqa: ASYNC251 - nothing in this process goes on meanwhile
         assert not lease.proof.holds()
-        await eventually(lambda: _is_set(lease), "the lease is held again")
+        await eventually(lambda: is_held(lease), "the lease is held again")
 
 
 @pytest.mark.parametrize("cut", [False, True])
