@@ -65,8 +65,9 @@ async def _go_on(services: Services, transaction: Transaction, answer: Row, call
 def _shown(wait: dict[str, Any], verdict: str) -> dict[str, Any]:
     match verdict:
         case "other":
+            who = wait["on_behalf_of"] or wait["resolved_by"]
             raise AlreadyResolved(
-                f"{wait['resolved_by']} has resolved this wait otherwise; the first one holds.",
+                f"{who} has resolved this wait otherwise; the first one holds.",
                 extra={"wait": wait},
             )
         case "stale":

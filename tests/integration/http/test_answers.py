@@ -87,11 +87,12 @@ async def test_what_no_schema_speaks_of_is_taken(
 
 async def test_a_resolved_wait_is_not_checked_again(http: httpx.AsyncClient, rows: Rows) -> None:
     asked = await ask(rows, "print_receipt", "external")
-    await http.post(asked.path, json={"result": {"number": 1}})
+    await http.post(asked.path, json={"result": {"number": 1}, "on_behalf_of": "ann"})
 
     other = await http.post(asked.path, json={"result": "no receipt"})
 
     assert (other.status_code, other.json()["type"]) == (409, "/problems/already-resolved")
+    assert other.json()["detail"].startswith("ann has resolved")
 
 
 async def test_a_result_is_the_same_whether_or_not_it_is_said_to_be_no_error(
