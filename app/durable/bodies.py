@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -37,7 +38,8 @@ class Body:
         """From any thread."""
         if not self.cancelled.is_set():
             self.cancelled.set()
-            self.loop.call_soon_threadsafe(self.told.set)
+            with suppress(RuntimeError):  # its loop has ended
+                self.loop.call_soon_threadsafe(self.told.set)
 
 
 class Bodies:

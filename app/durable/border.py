@@ -1,5 +1,6 @@
 """The borders of a leg: taking the run, looking where it stands, letting go of it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from typing import Any
@@ -15,6 +16,7 @@ from app.durable.execution import Execution, bench, enter, execution, insist
 from app.errors import Fenced
 from app.store import runs, sessions, turns
 from app.store.db import Connection, Transaction, be_brief
+from app.tools.values import to_json
 
 Output = dict[str, Any]
 
@@ -31,6 +33,7 @@ async def take(run: str, leg: int) -> bool:
     successor, and what this worker has at hand is no fact about the run.
     """
     at = bench()
+    at.loop = asyncio.get_running_loop()
     await at.may_begin()
     name = f"{at.worker}/{next(at.executions)}"
     verdict, fence = await at.store(lambda c: runs.take(c, run, leg, at.worker, name))
@@ -171,11 +174,16 @@ async def _output(
     if agent is None or agent.output is None:
         return output, None, None
     try:
-        data = agent.output.model_validate_json(text)
-    except ValidationError as error:
-        problem = error.errors(include_input=False, include_url=False)[0]["msg"]
-        return None, "output_invalid", f"The answer does not fit the agent's output: {problem}"
-    return {**output, "data": data.model_dump(mode="json")}, None, None
+        data = to_json(agent.output.model_validate_json(text))
+    except Exception as error:  # noqa: BLE001 - a validator of the agent's own may raise anything
+        return None, "output_invalid", f"The answer does not fit the agent's output: {_why(error)}"
+    return {**output, "data": data}, None, None
+
+
+def _why(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return f"it raised {type(error).__name__}"
+    return error.errors(include_input=False, include_url=False, include_context=False)[0]["msg"]
 
 
 def _final_tools() -> set[str]:

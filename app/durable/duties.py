@@ -148,6 +148,9 @@ class Duties:
 
     async def _watch(self, database: Database) -> None:
         """Stops bodies of runs cancelled or taken; gives back legs that nobody here runs."""
+        if self.bench.is_broken:
+            log.critical("the event loop of the legs has ended")
+            self.on_given_up()
         # Before the rows are read: a body that begins after them would seem to be nobody's.
         bodies = self.bench.bodies.in_hand()
         async with database.connection() as connection:

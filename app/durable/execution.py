@@ -73,9 +73,17 @@ class Bench:
     proof: Proof = field(default_factory=Proof)
     line: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(IN_LINE))
     deltas: Deltas = field(init=False)
+    # Where legs run; known from the first one on.
+    loop: asyncio.AbstractEventLoop | None = None
 
     def __post_init__(self) -> None:
         self.deltas = Deltas(self.database)
+
+    @property
+    def is_broken(self) -> bool:
+        """A tool has ended the event loop of all legs; none of them can go on here."""
+        ended = self.loop is not None and not self.loop.is_running()
+        return ended and not self.draining.is_set()
 
     async def store(self, act: Callable[[Connection], Awaitable[T]]) -> T:
         """One statement, sent until it is answered; a transition knows its own earlier commit."""

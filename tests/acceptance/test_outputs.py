@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest_asyncio
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 from app import Agent, tool
 from tests.acceptance.conftest import deployed
@@ -26,6 +26,18 @@ async def conclude(score: int) -> Reply:
     return {"score": score}
 
 
+class Reading(BaseModel):
+    value: float
+
+    @field_validator("value")
+    @classmethod
+    def check(cls, value: float) -> float:
+        if value < 0:
+            raise LookupError("no such thing")
+        return value
+
+
+meter = Agent(name="meter", model="claude-sonnet-5", output=Reading)
 judge = Agent(name="judge", model="claude-sonnet-5", output=Verdict)
 closer = Agent(name="closer", model="claude-sonnet-5", tools=[conclude])
 
@@ -42,6 +54,16 @@ async def test_an_answer_that_fits_becomes_data_and_another_fails(client: Client
     bad = await client.submit(say("seven, I think"), agent="judge")
     failed = await client.ended(bad["id"])
     assert (failed["status"], failed["reason"]) == ("failed", "output_invalid")
+
+
+async def test_an_answer_that_breaks_its_validator_fails_and_no_number_is_null(
+    client: Client,
+) -> None:
+    bad = await client.submit(say('{"value": -1}'), agent="meter")
+    failed = await client.ended(bad["id"])
+    assert (failed["status"], failed["reason"]) == ("failed", "output_invalid")
+    odd = await client.submit(say('{"value": NaN}'), agent="meter")
+    assert (await client.succeeded(odd["id"]))["output"]["data"] == {"value": None}
 
 
 async def test_a_final_tool_ends_the_run_with_its_result(world: World, client: Client) -> None:
