@@ -4,10 +4,10 @@ import threading
 import time
 from dataclasses import dataclass
 
-from app.domain.canonical import encode, scrub
+from app.domain.canonical import encode
 from app.domain.replay import End
 from app.durable.bodies import Stopped
-from app.durable.context import context_for, log_failure
+from app.durable.context import context_for, log_failure, told_by
 from app.durable.execution import bench, execution
 from app.durable.ledger import Call
 from app.durable.results import fit
@@ -82,7 +82,7 @@ class Watch:
     def ended(self, error: Exception) -> Ended:
         name = self.tool.name
         if isinstance(error, ToolError):
-            detail = scrub(self.ctx.redact(str(error))) or "The tool failed."
+            detail = told_by(self.ctx, error) or "The tool failed."
             return Ended(End.TOLD, detail, took=self.took)
         # The text of an undeclared exception may hold anything; it stands only in the log.
         log_failure(self.ctx, f"{name} raised", error)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Any, TypeVar
 
+from app.domain.canonical import scrub
 from app.domain.ids import idempotency_key
 from app.durable.execution import execution
 from app.durable.ledger import Call
@@ -17,6 +18,9 @@ from app.tools.declare import Tool
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+# Characters of an error; a conversation has to bear them.
+LONGEST_TOLD = 64 * 1024
 
 
 def context_for(
@@ -48,9 +52,23 @@ def context_for(
     )
 
 
+def told_by(ctx: ToolContext, error: Exception) -> str:
+    """What a declared error says, as far as it can be told; its class may be the tool's own."""
+    try:
+        text = str(error)
+    except Exception as broken:  # noqa: BLE001 - as above
+        log_failure(ctx, f"{type(error).__name__} cannot be told", broken)
+        return ""
+    return scrub(ctx.redact(text))[:LONGEST_TOLD]  # type: ignore[no-any-return]
+
+
 def log_failure(ctx: ToolContext, what: str, error: BaseException) -> None:
     """With its traceback, which stands nowhere else, less the secrets the tool was given."""
-    log.warning("%s\n%s", what, ctx.redact("".join(traceback.format_exception(error))))
+    try:
+        shown = "".join(traceback.format_exception(error))
+    except Exception as broken:  # noqa: BLE001 - the error's class may be the tool's own
+        shown = f"{type(error).__name__} cannot be shown: {type(broken).__name__}"
+    log.warning("%s\n%s", what, ctx.redact(shown))
 
 
 async def within(tool: Tool, hook: Awaitable[T]) -> T:

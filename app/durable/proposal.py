@@ -5,7 +5,7 @@ from dataclasses import replace
 from app.domain.canonical import digest, readable
 from app.domain.rules import fits
 from app.durable import ledger
-from app.durable.context import context_for, log_failure, within
+from app.durable.context import context_for, log_failure, told_by, within
 from app.durable.execution import bench
 from app.durable.ledger import Call
 from app.store import rules
@@ -31,7 +31,7 @@ async def propose(call: Call) -> Intent | None:
         arguments = call.tool.parse(call.row["proposed"])
         arguments = await within(call.tool, call.tool.run_before(ctx, arguments))
     except (InvalidArguments, ToolError) as error:
-        await refuse(call, "invalid_arguments", ctx.redact(str(error)))
+        await refuse(call, "invalid_arguments", told_by(ctx, error))
         return None
     except Exception as error:  # noqa: BLE001 - it is the hook's
         log_failure(ctx, f"the before hook of {call.tool.name} failed", error)

@@ -235,7 +235,7 @@ async def _run(call: Callable[[], object], is_async: bool) -> object:
     try:
         result = call() if is_async else await run_in_thread(call)
         return await result if inspect.isawaitable(result) else result
-    except (Exception, GeneratorExit, Fenced):
+    except (Exception, Fenced):
         raise
     except BaseException as error:
         # Unless this very task is being cancelled, it would end the worker, not the call.

@@ -21,6 +21,9 @@ def to_json(value: object, model: type[BaseModel] | None = None) -> Json:
         raise UnencodableResult(f"does not fit {_name(model)}: {problems(error)}") from error
     except (ValueError, TypeError, RecursionError) as error:
         raise UnencodableResult(f"has no JSON form: {error}") from error
+    except BaseException as error:
+        # A generator, a validator or a property of the tool's own, which runs only here.
+        raise UnencodableResult(f"cannot be read: {type(error).__name__}") from error
     return finished
 
 

@@ -1,6 +1,7 @@
 """Tools and hooks that break out of what they were given: a run ends, an effect is bounded."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import text as sql
 
-from app import Agent, DidNotHappen, ToolContext, tool
+from app import Agent, DidNotHappen, ToolContext, ToolError, tool
 from tests.acceptance.conftest import deployed
 from tests.support.client import Client
 from tests.support.database import Cluster
@@ -88,6 +89,49 @@ async def interrupts(ctx: ToolContext) -> Reply:
     raise KeyboardInterrupt
 
 
+@tool(replay="idempotent", attempts=1)
+async def leaves(ctx: ToolContext) -> Reply:
+    """Raise what ends a coroutine."""
+    await effect("body", ctx)
+    raise GeneratorExit
+
+
+class Mute(ToolError):
+    """An error that cannot be told."""
+
+    def __str__(self) -> str:
+        raise LookupError
+
+
+@tool(replay="idempotent", attempts=1)
+async def fails_mutely(ctx: ToolContext) -> Reply:
+    """Raise an error that cannot be told."""
+    await effect("body", ctx)
+    raise Mute
+
+
+@tool(replay="idempotent", attempts=1)
+async def breaks_off(ctx: ToolContext) -> object:
+    """Return what ends the interpreter when it is read."""
+    await effect("body", ctx)
+    return (sys.exit(3) for _ in range(1))
+
+
+@tool()
+async def ends_the_loop(ctx: ToolContext) -> Reply:
+    """End what every leg of this worker runs on."""
+    await effect("body", ctx)
+    asyncio.get_running_loop().stop()
+    await asyncio.sleep(60)
+    return {}
+
+
+@tool()
+async def fails_at_length(ctx: ToolContext) -> Reply:
+    """Raise an error of a million letters."""
+    raise ToolError("x" * 1_000_000)
+
+
 async def escaping_hook(ctx: ToolContext, args: Reply) -> Reply:
     await effect("body", ctx)
     raise Escape
@@ -121,7 +165,10 @@ attacker = Agent(
     name="attacker",
     model="claude-sonnet-5",
     instructions="Attack.",
-    tools=[*TRANSACTIONAL, escapes, interrupts, escapes_before, ignores_cancel],
+    tools=[
+        *(*TRANSACTIONAL, escapes, interrupts, escapes_before, ignores_cancel),
+        *(leaves, fails_mutely, breaks_off, ends_the_loop, fails_at_length),
+    ],
 )
 
 
@@ -144,16 +191,38 @@ async def test_a_transaction_that_was_tampered_with_is_bounded(
     assert written == (["n"] if call["state"] == "succeeded" else [])
 
 
-@pytest.mark.parametrize("name", ["escapes", "interrupts", "escapes_before"])
+@pytest.mark.parametrize(
+    "name", ["escapes", "interrupts", "escapes_before", "leaves", "fails_mutely", "breaks_off"]
+)
 async def test_what_is_no_exception_ends_the_call_and_nothing_else(
     world: World, client: Client, deployment: Deployment, name: str
 ) -> None:
     run = await client.submit(use(name), say("told"), agent="attacker")
     await client.ended(run["id"], within=30)
+    assert await client.strandings(run["id"]) == []
     later = await client.submit(say("alive"), agent="attacker")
     await client.succeeded(later["id"])
     assert deployment.worker.exit_code is None
     assert world.effects.count("body") == 1
+
+
+async def test_an_error_is_told_as_far_as_a_conversation_can_bear(client: Client) -> None:
+    run = await client.submit(use("fails_at_length"), say("told"), agent="attacker")
+    await client.succeeded(run["id"])
+    call = await client.call(run["id"])
+    assert (call["state"], len(str(call["result"])) < 256 * 1024) == ("failed", True)
+
+
+async def test_a_worker_whose_legs_cannot_go_on_leaves_them_to_another(
+    world: World, client: Client, deployment: Deployment
+) -> None:
+    run = await client.submit(use("ends_the_loop"), say("told"), agent="attacker")
+    await eventually(lambda: _has_begun(world), "the body has begun")
+    broken = deployment.worker
+    await deployment.start_worker()
+    await client.succeeded(run["id"])
+    assert (await client.call(run["id"]))["state"] == "outcome_unknown"
+    assert (world.effects.count("body"), broken.exit_code) == (1, 1)
 
 
 async def test_a_body_that_ignores_its_time_out_does_not_hold_the_run(

@@ -1,6 +1,7 @@
 """What a tool returns becomes plain JSON, or it is said why not."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -96,6 +97,17 @@ def deep() -> list[Any]:
 )
 def test_a_value_without_json_form_is_refused(value: object) -> None:
     with pytest.raises(UnencodableResult, match="has no JSON form"):
+        anything.encode_result(value)
+
+
+def breaking_off() -> Iterator[int]:
+    yield 1
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize("value", [breaking_off(), {"a": breaking_off()}])
+def test_a_value_whose_own_code_breaks_is_refused(value: object) -> None:
+    with pytest.raises(UnencodableResult):
         anything.encode_result(value)
 
 
