@@ -22,6 +22,7 @@ from app.store.calls import Hold, Intent
 from app.tools.declare import Tool
 
 NOT_CALLED = "not_called"
+NO_MORE = Attempts(failed=1, allowed=0)
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,11 @@ class Attempt:
         """Begun by an execution that is gone; `over`: and that can act no more."""
         ended = Ended(End.INTERRUPTED, "The worker that ran it is gone.", over)
         await self.reconcile(ended, self.call.attempts(self.tool))
+
+    async def give_up(self, *, over: bool) -> None:
+        """Its tool takes the recorded arguments no more, so that it cannot be run again."""
+        detail = f"{self.tool.name} no longer takes its arguments."
+        await self.reconcile(Ended(End.INTERRUPTED, detail, over), NO_MORE)
 
     async def reconcile(self, end: Ended, attempts: Attempts, *, cancelling: bool = False) -> None:
         """Asks the outside world what became of an attempt that ended without an outcome."""

@@ -6,14 +6,17 @@ from dbos import DBOS
 
 from app import telemetry
 from app.domain.position import Phase
-from app.domain.replay import End, Verdict, after_crash, writes_intent
+from app.domain.replay import End, Finding, Verdict, after_crash, writes_intent
 from app.durable import ledger, names, proposal
-from app.durable.attempt import Attempt, finish_unknown
+from app.durable.attempt import NOT_CALLED, Attempt, finish_unknown
 from app.durable.border import leave_for_another, look
 from app.durable.execution import bench, execution
 from app.durable.ledger import Call
 from app.durable.liveness import is_proved_dead
 from app.tools.declare import Tool
+
+# How an attempt ends that is known to have ended.
+OVER = (End.RAISED, End.TIMED_OUT, Finding.DID_NOT_HAPPEN, NOT_CALLED)
 
 
 async def tool_step(run: str, turn: int, index: int) -> dict[str, Any]:
@@ -85,11 +88,18 @@ async def _run_recorded(call: Call, tool: Tool) -> bool:
     problem = proposal.unfit(call, tool)
     if problem is None:
         return await Attempt.next(call, tool, call.intent(tool)).run()
-    if call.attempt == 0:
+    if call.attempt == 0 or not writes_intent(call.policy(tool)):
         await proposal.refuse(call, "invalid_arguments", problem)
     else:
-        await Attempt.last(call, tool).interrupted(over=True)
+        await Attempt.last(call, tool).give_up(over=await _is_over(call))
     return False
+
+
+async def _is_over(call: Call) -> bool:
+    """Whether none of its attempts can act any more."""
+    if call.state == "started":
+        return await is_proved_dead(call.row["worker"])
+    return all(attempt["outcome"] in OVER for attempt in call.row["history"])
 
 
 async def _after_crash(call: Call) -> bool:

@@ -111,6 +111,20 @@ async def test_the_stricter_of_two_policies_holds_and_a_tool_that_is_gone_is_tol
         assert "There is no tool" in str(request.last_results)
 
 
+@pytest.mark.parametrize(("at", "state"), [("before", "failed"), ("after", "succeeded")])
+async def test_a_call_whose_arguments_fit_no_more_is_looked_for_and_not_made_again(
+    world: World, client: Client, deployment: Deployment, at: str, state: str
+) -> None:
+    gate = world.gate(f"pay:{at}")
+    run = await submit(client, use("reshaped", ref=f"reshaped-{at}"), say("told"))
+    await gate.reached()
+    await redeploy(deployment, "v2")
+    await client.succeeded(run)
+    call = await client.call(run)
+    assert (call["state"], call["attempts"]) == (state, 1)
+    assert len(world.payments.calls_for(f"reshaped-{at}")) == 1
+
+
 @pytest.mark.case("B42")
 async def test_a_run_of_an_agent_that_was_renamed_waits_for_a_worker_that_has_it(
     world: World, client: Client, deployment: Deployment

@@ -7,7 +7,7 @@ from app.durable import leg
 from app.durable.border import open_leg
 from tests.support.odd_tools import count
 from tests.support.outside import Reply, effect, pay
-from tests.support.tools import doc_read, pay_idem, refund
+from tests.support.tools import doc_read, find_payment, pay_idem, refund
 
 DEPLOY = os.environ.get("DEPLOY", "v1")
 NEW = DEPLOY != "v1"
@@ -32,6 +32,24 @@ async def looked_up(ctx: ToolContext, name: str) -> Reply:
     return await effect(name, ctx)
 
 
+async def _pay_as_agreed(ctx: ToolContext, ref: str) -> Reply:
+    return await pay(ref, 100, ctx.idempotency_key)
+
+
+async def _pay_in_currency(ctx: ToolContext, ref: str, currency: str) -> Reply:
+    return await pay(ref, 100, ctx.idempotency_key)
+
+
+# Takes one argument more than it did.
+reshaped = tool(
+    name="reshaped",
+    description="Pay.",
+    replay="idempotent",
+    reconcile=find_payment,
+    timeout=60,
+)(_pay_in_currency if NEW else _pay_as_agreed)
+
+
 @tool(replay="idempotent", timeout=60)
 async def gone(ctx: ToolContext, ref: str, amount: int = 100) -> Reply:
     """Is no longer there."""
@@ -44,7 +62,7 @@ async def gone_asked(ctx: ToolContext, ref: str) -> Reply:
     return await pay(ref, 100, ctx.idempotency_key)
 
 
-KEPT = [loosened, tightened, looked_up, count, pay_idem, doc_read, refund]
+KEPT = [loosened, tightened, reshaped, looked_up, count, pay_idem, doc_read, refund]
 
 shop = Agent(
     name="shop",
