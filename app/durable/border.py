@@ -14,13 +14,14 @@ from app.durable.children import result_of
 from app.durable.ending import let_go
 from app.durable.execution import Execution, bench, enter, execution, insist
 from app.errors import Fenced
-from app.store import runs, sessions, turns
+from app.store import runs, sessions, turns, workers
 from app.store.db import Connection, Transaction, be_brief
 from app.tools.values import to_json
 
 Output = dict[str, Any]
 
-# Between the legs of a run that lands where its agent is not.
+# Between the legs of a run that lands where its agent is not: while another worker has it, or none.
+ELSEWHERE_SECONDS = 0.5
 HOMELESS_SECONDS = 5.0
 # Of a run whose session is held, while as many others wait in line for theirs.
 PATIENCE_MS = 200
@@ -52,8 +53,11 @@ async def take(run: str, leg: int) -> bool:
 
 
 async def leave_for_another(run: str, leg: int) -> str:
-    """For a worker that has the agent."""
-    return await _hand_off(run, leg, "no such agent here", pause=HOMELESS_SECONDS)
+    """For a worker that has the agent. Which one takes the run is chance, so it may come back."""
+    agent = execution().facts["agent"]
+    somebody = await bench().store(lambda c: workers.has_agent(c, agent))
+    pause = ELSEWHERE_SECONDS if somebody else HOMELESS_SECONDS
+    return await _hand_off(run, leg, "no such agent here", pause)
 
 
 @DBOS.step(name=names.OPEN)

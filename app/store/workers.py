@@ -147,6 +147,17 @@ async def pending_legs(connection: Connection, worker: str) -> dict[str, str]:
     return {each["workflow"]: each["queue"] for each in found}
 
 
+async def has_agent(connection: Connection, agent: str) -> bool:
+    """Whether a worker that lives takes runs of the agent."""
+    found = await row(
+        connection,
+        """select from perdure.workers where dead_at is null and not leaving and not isolated
+               and agents ? %(agent)s limit 1""",
+        agent=agent,
+    )
+    return found is not None
+
+
 async def has_to_isolate(connection: Connection, worker: str) -> bool:
     """Whether a leg waits for an isolated process of this worker: the first that has its agent.
 

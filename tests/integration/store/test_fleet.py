@@ -227,3 +227,25 @@ async def test_a_held_run_without_a_holder_is_found(stage: Stage) -> None:
     )
     await sessions.release_held(stage.connection, session, None)
     assert held not in [each["run"] for each in await workers.forgotten(stage.connection)]
+
+
+@pytest.mark.parametrize("away", ["dead", "leaving", "isolated"])
+async def test_an_agent_is_there_while_a_worker_that_takes_its_runs_lives(
+    stage: Stage, away: str
+) -> None:
+    worker = await stage.worker(f"clerk of those that are {away}")
+    await stage.do(
+        "update perdure.workers set agents = jsonb_build_array(id) where id = %(worker)s",
+        worker=worker,
+    )
+    assert await workers.has_agent(stage.connection, worker)
+
+    await stage.do(
+        """update perdure.workers set dead_at = case when %(away)s = 'dead' then now() end,
+               death = case when %(away)s = 'dead' then 'proved' end,
+               leaving = %(away)s = 'leaving', isolated = %(away)s = 'isolated'
+           where id = %(worker)s""",
+        worker=worker,
+        away=away,
+    )
+    assert not await workers.has_agent(stage.connection, worker)
