@@ -15,6 +15,15 @@ TURNS = 50
 CALLS = 1000
 EVENTS = 200
 MESSAGES = 500
+# Characters of one value. Of a longer one a page shows the beginning, with a link to the whole.
+MOST_SHOWN = 8_000
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """Of a value that is too long for a page, as JSON."""
+
+    text: str
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ async def get_story(services: Services, run: str, first: int | None) -> Story:
         begin = first or max(1, shown["turns"] - TURNS + 2)
         turns = await views_parts.turns(connection, run, begin - 1, TURNS)
         turns_shown = begin, begin + TURNS - 1
-        calls = await views_console.last_calls(connection, run, turns_shown, CALLS)
+        calls = await views_console.last_calls(connection, run, turns_shown, CALLS, MOST_SHOWN)
         messages = await views_console.last_messages(connection, run, MESSAGES)
         return Story(
             run=shown,
@@ -72,7 +81,9 @@ async def get_story(services: Services, run: str, first: int | None) -> Story:
 
 def _shape(call: Row) -> Json:
     """With `skipped`: whether somebody has left its unknown outcome so."""
-    return shape_call(call) | {"skipped": call["skipped"]}
+    begun = {name: call[f"{name}_begin"] for name in ("arguments", "result")}
+    cut = {name: Beginning(text) for name, text in begun.items() if text is not None}
+    return shape_call(call) | {"skipped": call["skipped"]} | cut
 
 
 def _askers(run: Json) -> list[str]:

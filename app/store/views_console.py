@@ -9,6 +9,33 @@ from app.store.views_inbox import ASKING, UNASKED
 
 MOST = 10_000
 
+# Of a value as JSON; a letter beyond ASCII is stored as six characters.
+IS_LONG: LiteralString = r"""(
+length({0}) > 6 * %(most)s
+or length({0}) - 5 * (length({0}) - length(replace({0}, '\u', ''))) / 2 > %(most)s
+)"""
+LAST_CALLS: LiteralString = f"""
+select id, run, turn, index, provider_id, tool, arguments_hash, replay, approval, state, attempts,
+    origin, compensates, is_error, worker, history, skipped, created_at, started_at, finished_at,
+    null as proposed,
+    case when not long_given then coalesce(arguments, proposed) end as arguments,
+    case when long_given then left(given, %(most)s) end as arguments_begin,
+    case when not long_got then result end as result,
+    case when long_got then left(got, %(most)s) end as result_begin
+from (
+    select * from perdure.calls
+    where run = %(run)s and turn between %(first)s and %(last)s
+    order by turn desc, index desc limit %(limit)s
+) call
+cross join lateral (
+    select coalesce(arguments, proposed)::text as given, coalesce(result::text, '') as got offset 0
+) written
+cross join lateral (
+    select {IS_LONG.format("given")} as long_given, {IS_LONG.format("got")} as long_got offset 0
+) measured
+order by turn desc, index desc
+"""  # noqa: S608 - a constant
+
 COUNTS: LiteralString = f"""
 select
     (select count(*) from (
@@ -72,20 +99,20 @@ async def facts(connection: Connection, run: str) -> Row | None:
 
 
 async def last_calls(
-    connection: Connection, run: str, turns: tuple[int, int], limit: int
+    connection: Connection, run: str, turns: tuple[int, int], limit: int, most: int
 ) -> list[Row]:
-    """Of the turns from the one to the other, latest first."""
+    """Of the turns from the one to the other, latest first.
+
+    Of arguments and results longer than `most` only the beginning, as `..._begin`.
+    """
     return await rows(
         connection,
-        """
-        select * from perdure.calls
-        where run = %(run)s and turn between %(first)s and %(last)s
-        order by turn desc, index desc limit %(limit)s
-        """,
+        LAST_CALLS,
         run=run,
         first=turns[0],
         last=turns[1],
         limit=limit,
+        most=most,
     )
 
 

@@ -16,6 +16,7 @@ from app.domain.canonical import printed
 from app.http.console.conversation import first_line, texts
 from app.http.console.timeline import Scale
 from app.services.views_console import count_of
+from app.services.views_story import MOST_SHOWN, Beginning
 
 PACKAGE = "app.http.console"
 POLICY = (
@@ -30,8 +31,6 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-# Characters of one value. Of a longer one a page shows the beginning, with a link to the whole.
-MOST_SHOWN = 8_000
 MOST_IN_BRIEF = 300
 # What stands where there is nothing.
 NONE = "\u2013"
@@ -43,6 +42,9 @@ _READABLE = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _UNSHOWABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 # They turn the order of what is read around: `user\u202egnp.exe` would look harmless.
 _TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+# In JSON as it is stored, where only ASCII is; a control character stays an escape.
+_LETTERS = re.compile(r"((?:\\u(?!00[01])[0-9a-f]{4})+)|\\.")
+_HALF_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-f]{0,3})?$")
 _INVISIBLE = re.compile(
     "[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
@@ -82,52 +84,51 @@ class Page(Response):
         super().__init__(content, status, {**HEADERS, **(headers or {})})
 
 
-def shown_json(value: object, *, entire: bool = True) -> str:
-    """As JSON for people: letters as they are, what cannot be seen as its escape.
-
-    Not `entire`: of what a page is to cut, no more than is cut.
-    """
-    text = on_one_line(value, MOST_SHOWN)
-    if len(text) > MOST_SHOWN:
-        return on_one_line(value) if entire else text
+def shown_json(value: object) -> str:
+    """As JSON for people: letters as they are, what cannot be seen as its escape."""
+    text = on_one_line(value)
+    if isinstance(value, Beginning) or len(text) > MOST_SHOWN:
+        return text
     text = json.dumps(json.loads(printed(value)), indent=2, ensure_ascii=False)
-    return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _visible(text)
 
 
-def on_one_line(value: object, most: int | None = None) -> str:
-    """All of it or, where it is longer than `most`, at least so much."""
+def on_one_line(value: object) -> str:
+    if isinstance(value, Beginning):
+        return _visible(_LETTERS.sub(_letters, value.text)) + "\u2026"
     try:
-        text = _readable(value, most)
+        text = _READABLE.encode(value)
     except (ValueError, RecursionError):
-        text = _readable(json.loads(printed(value)), None)
+        text = _READABLE.encode(json.loads(printed(value)))
+    return _visible(text)
+
+
+def _visible(text: str) -> str:
     return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def _readable(value: object, most: int | None) -> str:
-    if most is None:
-        return _READABLE.encode(value)
-    text = ""
-    for piece in _READABLE.iterencode(value):
-        text += piece
-        if len(text) > most:
-            break
-    return text
+def _letters(found: re.Match[str]) -> str:
+    return str(json.loads(f'"{found[1]}"')) if found[1] else found[0]
 
 
 def in_brief(value: object) -> str:
-    return on_one_line(value, MOST_IN_BRIEF)[:MOST_IN_BRIEF]
+    return on_one_line(value)[:MOST_IN_BRIEF]
 
 
-def is_long(value: object) -> bool:
-    return is_cut(on_one_line(value, MOST_SHOWN))
+def as_text(value: object) -> str | None:
+    """A value that is text, or the beginning of one."""
+    if isinstance(value, Beginning) and value.text.startswith('"'):
+        whole = _HALF_ESCAPE.sub(r"\1", value.text)
+        return f"{json.loads(whole + chr(34))}\u2026"
+    return value if isinstance(value, str) else None
 
 
-def is_cut(text: str) -> bool:
-    return len(text) > MOST_SHOWN
+def is_cut(value: object) -> bool:
+    return isinstance(value, Beginning)
 
 
 def beginning(text: str) -> str:
-    return f"{text[:MOST_SHOWN]}\u2026" if is_cut(text) else text
+    return f"{text[:MOST_SHOWN]}\u2026" if len(text) > MOST_SHOWN else text
 
 
 def moment(text: str | None, form: str = "moment") -> Markup:
@@ -187,10 +188,22 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (moment, lasting, short, words, broken, texts, first_line, count_of, in_brief)
+    filters = (
+        moment,
+        lasting,
+        short,
+        words,
+        broken,
+        texts,
+        first_line,
+        count_of,
+        in_brief,
+        as_text,
+    )
     made.filters |= {each.__name__: each for each in filters}
-    made.filters |= {"json": shown_json, "line": on_one_line, "beginning": beginning}
-    made.tests |= {"cut": is_cut, "long": is_long}
+    made.filters |= {"json": shown_json, "line": on_one_line}
+    made.filters |= {"beginning": beginning, "as_text": as_text}
+    made.tests["cut"] = is_cut
     made.globals |= {"address": address, "between": between, "Scale": Scale}
     return made
 

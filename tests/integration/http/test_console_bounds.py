@@ -10,7 +10,8 @@ import pytest
 
 from app.http.console import pages, rendering
 from app.services import views_story
-from app.services.views_story import CALLS, MESSAGES
+from app.services.context import Services
+from app.services.views_story import CALLS, MESSAGES, MOST_SHOWN
 from tests.integration.http.questions import BEGUN, DONE, ask, working
 from tests.integration.http.rows import Rows
 from tests.integration.http.test_console import look
@@ -34,10 +35,34 @@ async def test_a_long_value_is_cut_and_leads_to_the_whole(
     page = await look(http, f"/runs/{run}")
 
     assert "the-end" not in page
-    assert len(page) < 12 * rendering.MOST_SHOWN
+    assert len(page) < 12 * MOST_SHOWN
     for path in paths:
         assert page.count(f'href="{path}"') == 2
         assert "the-end" in (await http.get(path)).text
+
+
+async def test_of_a_long_value_no_more_is_read_than_a_page_shows(
+    services: Services, rows: Rows
+) -> None:
+    run = await working(rows, turns=1)
+    done = DONE | {"state": "succeeded", "replay": "read_only"}
+    await rows.call(run, **done | {"arguments": LONG}, result=LONG)
+    await rows.call(run, index=1, proposed=LONG, result="\u044f" * (6 * MOST_SHOWN))
+
+    story = await views_story.get_story(services, run, None)
+
+    assert len(repr(story.calls)) < 5 * MOST_SHOWN
+
+
+async def test_letters_of_any_alphabet_are_as_long_as_they_look(
+    http: httpx.AsyncClient, rows: Rows
+) -> None:
+    run = await working(rows, turns=1)
+    await rows.turn(run, content=[{"type": "tool_use", "name": "pay"}], finished_at="2026-01-01")
+    text = "\u044f" * (MOST_SHOWN - 100)
+    await rows.call(run, result=text, state="succeeded", replay="read_only", **DONE)
+
+    assert text in await look(http, f"/runs/{run}")
 
 
 async def test_what_a_person_decides_on_is_shown_whole(http: httpx.AsyncClient, rows: Rows) -> None:
