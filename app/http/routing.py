@@ -35,10 +35,16 @@ class Route(APIRoute):
         async def handle_strictly(request: Request) -> Response:
             if takes_body:
                 request = await read(request)
-            async with asyncio.timeout(PATIENCE_SECONDS + preference_of(request).wait):
+            seconds = PATIENCE_SECONDS + preference_of(request).wait
+            async with asyncio.timeout(seconds) as request.state.patience:
                 return await handle(request)
 
         return handle_strictly
+
+
+def has_data(request: Request) -> None:
+    """What is left to do waits for nobody, however long it takes."""
+    request.state.patience.reschedule(None)
 
 
 def router(prefix: str, tag: str) -> APIRouter:

@@ -1,5 +1,7 @@
 """The pages."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, TypeVar, get_args
 
 from fastapi import APIRouter, Query
@@ -15,7 +17,7 @@ from app.http.console.rendering import HEADERS, Page
 from app.http.holding import ENDED
 from app.http.parts import Id, TheServices
 from app.http.problems import invalid
-from app.http.routing import Route
+from app.http.routing import Route, has_data
 from app.http.schemas.queries import ListQuery, RulesQuery, RunsQuery, Status
 from app.services import (
     views_console,
@@ -56,7 +58,7 @@ async def show_runs(request: Request, services: TheServices) -> Response:
         "statuses": get_args(Status),
         "agents": [agent["name"] for agent in agents["data"]],
     }
-    return await _page(request, services, "runs.html", "runs", **context)
+    return await _page(request, services, "runs.html", "runs", context)
 
 
 @routes.get("/runs")
@@ -67,8 +69,7 @@ async def show_all_runs() -> Response:
 @routes.get("/runs/{id}")
 async def show_run(request: Request, id: Id, services: TheServices, first: Turn = None) -> Response:
     story = await views_story.get_story(services, id, first)
-    context = await run_in_threadpool(_told, story)
-    return await _page(request, services, "one_run.html", "runs", **context)
+    return await _page(request, services, "one_run.html", "runs", {}, partial(_told, story))
 
 
 def _told(story: Story) -> dict[str, Any]:
@@ -97,13 +98,13 @@ async def show_inbox(request: Request, services: TheServices) -> Response:
         "unknown": await views_inbox.list_unknown(services, told),
         "query": _filled(query),
     }
-    return await _page(request, services, "inbox.html", "inbox", **context)
+    return await _page(request, services, "inbox.html", "inbox", context)
 
 
 @routes.get("/waits/{id}")
 async def show_wait(request: Request, id: Id, services: TheServices) -> Response:
     wait = await views_inbox.get_case(services, id)
-    return await _page(request, services, "one_wait.html", "inbox", wait=wait)
+    return await _page(request, services, "one_wait.html", "inbox", {"wait": wait})
 
 
 @routes.get("/calls/{id}")
@@ -118,7 +119,7 @@ async def show_workers(request: Request, services: TheServices) -> Response:
     query = _query(request, ListQuery)
     page = await views_fleet.list_workers(services, query.listing("workers"))
     context = {"page": page, "query": _filled(query)}
-    return await _page(request, services, "workers.html", "workers", **context)
+    return await _page(request, services, "workers.html", "workers", context)
 
 
 @routes.get("/agents")
@@ -127,7 +128,7 @@ async def show_agents(request: Request, services: TheServices) -> Response:
     agents = await views_fleet.list_agents(services, query.listing("agents"))
     tools = await views_fleet.list_tools(services, Listing("tools", ALL))
     context = {"agents": agents, "tools": tools["data"], "query": _filled(query)}
-    return await _page(request, services, "agents.html", "agents", **context)
+    return await _page(request, services, "agents.html", "agents", context)
 
 
 @routes.get("/rules")
@@ -135,20 +136,27 @@ async def show_rules(request: Request, services: TheServices) -> Response:
     query = _query(request, RulesQuery)
     page = await views_rules.list_rules(services, query.listing("rules"))
     context = {"page": page, "query": _filled(query)}
-    return await _page(request, services, "rules.html", "rules", **context)
+    return await _page(request, services, "rules.html", "rules", context)
 
 
 async def _page(
-    request: Request, services: Services, template: str, section: str, **context: Any
+    request: Request,
+    services: Services,
+    template: str,
+    section: str,
+    context: dict[str, Any],
+    tell: Callable[[], dict[str, Any]] = dict,
 ) -> Page:
+    """`tell`: makes the rest of the context, beside the event loop."""
     overview: Overview = request.app.state.overview
     common = {
         "section": section,
         "overview": await overview.read(),
         "can_sign_out": request.app.state.key is not None,
     }
+    has_data(request)
     # A long page takes its time, which streams and decisions of others shall not wait for.
-    return await run_in_threadpool(Page, template, common | context)
+    return await run_in_threadpool(lambda: Page(template, common | context | tell()))
 
 
 def _filled(query: BaseModel) -> dict[str, Any]:

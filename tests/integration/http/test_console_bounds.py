@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from app.http import routing
 from app.http.console import pages, rendering
 from app.services import views_story
 from app.services.context import Services
@@ -179,6 +180,20 @@ async def test_nobody_waits_for_a_page_that_takes_long(
     assert (await http.get("/health/live")).status_code == 200
     answered.set()
     assert "Standing rules" in await page
+
+
+async def test_a_page_that_is_long_in_the_making_is_no_trouble_of_the_database(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await look(http, "/rules")
+    monkeypatch.setattr(routing, "PATIENCE_SECONDS", 1.0)
+
+    def slow(template: str, context: dict[str, Any]) -> rendering.Page:
+        threading.Event().wait(1.2)
+        return rendering.Page(template, context)
+
+    monkeypatch.setattr(pages, "Page", slow)
+    assert "Standing rules" in await look(http, "/rules")
 
 
 async def test_effects_are_those_of_calls_that_can_have_one(
