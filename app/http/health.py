@@ -9,6 +9,7 @@ from app.http.answers import Json
 from app.http.parts import Parts
 from app.http.routing import router
 from app.http.schemas import answers
+from app.services.shared import Shared
 from app.services.views_health import check_database
 
 PATIENCE_SECONDS = 1
@@ -21,13 +22,10 @@ class Readiness:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._look: asyncio.Task[None] | None = None
+        self._look = Shared(lambda: check_database(parts.services))
 
     async def check(self) -> None:
-        if self._look is None or self._look.done():
-            self._look = asyncio.create_task(check_database(self._parts.services))
-            self._look.add_done_callback(_acknowledge)
-        look = self._look
+        look = self._look.begin()
         await asyncio.wait({look}, timeout=PATIENCE_SECONDS)
         if not look.done():
             raise DatabaseUnavailable(
@@ -36,12 +34,6 @@ class Readiness:
         look.result()
         if not self._parts.is_registered():
             raise DatabaseUnavailable("The agents are about to be registered.", retry_after=1)
-
-
-def _acknowledge(look: asyncio.Task[None]) -> None:
-    """Else a failure that came too late for everybody would be logged as forgotten."""
-    if not look.cancelled():
-        look.exception()
 
 
 @routes.get("/live", operation_id="isAlive", response_model=answers.Health)

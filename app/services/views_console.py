@@ -1,11 +1,11 @@
 """What people ask first, and runs with what a list of them tells."""
 
-import time
 from datetime import datetime
 from typing import Any
 
 from app.services import views_runs
 from app.services.context import Services
+from app.services.shared import Shared
 from app.services.views_pages import Listing
 from app.services.views_shapes import Json, moment
 from app.store import views_console
@@ -20,25 +20,21 @@ class Overview:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._counts: tuple[float, Json] | None = None
-        self._cost: tuple[float, str] | None = None
+        self._counts = Shared(self._read_counts, COUNTS_SECONDS)
+        self._cost = Shared(self._read_cost, COST_SECONDS)
 
     async def read(self) -> Json:
         """{running, queued, asking, inbox, unknown, dead, cost_today}"""
-        return await self._read_counts() | {"cost_today": await self._read_cost()}
+        return await self._counts.read() | {"cost_today": await self._cost.read()}
 
     async def _read_counts(self) -> Json:
-        if self._counts is None or time.monotonic() - self._counts[0] > COUNTS_SECONDS:
-            async with self._services.database.connection() as connection:
-                self._counts = time.monotonic(), await views_console.counts(connection)
-        return self._counts[1]
+        async with self._services.database.connection() as connection:
+            return await views_console.counts(connection)
 
     async def _read_cost(self) -> str:
-        if self._cost is None or time.monotonic() - self._cost[0] > COST_SECONDS:
-            async with self._services.database.connection() as connection:
-                found = await views_console.cost_today(connection)
-            self._cost = time.monotonic(), f"{found['cost']:.2f}"
-        return self._cost[1]
+        async with self._services.database.connection() as connection:
+            found = await views_console.cost_today(connection)
+        return f"{found['cost']:.2f}"
 
 
 async def list_runs(services: Services, listing: Listing) -> Json:

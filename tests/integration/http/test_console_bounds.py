@@ -13,6 +13,8 @@ from app.http.console import pages, rendering
 from app.services import views_story
 from app.services.context import Services
 from app.services.views_story import CALLS, MESSAGES, MOST_SHOWN
+from app.store import views_console
+from app.store.db import Connection, Row
 from tests.integration.http.questions import BEGUN, DONE, ask, working
 from tests.integration.http.rows import Rows
 from tests.integration.http.test_console import look
@@ -194,6 +196,22 @@ async def test_a_page_that_is_long_in_the_making_is_no_trouble_of_the_database(
 
     monkeypatch.setattr(pages, "Page", slow)
     assert "Standing rules" in await look(http, "/rules")
+
+
+async def test_many_who_look_at_once_are_told_by_one_count(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = []
+
+    async def counts(connection: Connection) -> Row:
+        counted.append(connection)
+        return await count(connection)
+
+    count = views_console.counts
+    monkeypatch.setattr(views_console, "counts", counts)
+    await asyncio.gather(*(look(http, "/rules") for _ in range(3)))
+
+    assert len(counted) == 1
 
 
 async def test_effects_are_those_of_calls_that_can_have_one(
