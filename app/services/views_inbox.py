@@ -26,7 +26,7 @@ async def list_unknown(services: Services, listing: Listing) -> Json:
     """Calls with an unknown outcome that no wait asks about, youngest first."""
     start = listing.start(instant, name)
     async with services.database.connection() as connection:
-        found = await views_inbox.unknown(connection, start, listing.limit + 1)
+        found = await views_inbox.unknown(connection, listing.filters, start, listing.limit + 1)
     return listing.page(found, _unknown, lambda call: (call["created_at"], call["id"]))
 
 

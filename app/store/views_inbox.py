@@ -1,6 +1,6 @@
 """What a person can settle: open questions, and calls whose outcome nobody knows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import LiteralString
 
@@ -41,7 +41,7 @@ from ({views_calls.UNKNOWN}) call join perdure.runs run on run.id = call.run
 UNASKED: LiteralString = """
 not exists (select from perdure.waits wait where wait.call = call.id and wait.state = 'open')
 """
-UNKNOWN_PAGES = View(UNKNOWN, "call", {"unasked": UNASKED})
+UNKNOWN_PAGES = View(UNKNOWN, "call", {"unasked": UNASKED, "call": "call.id = %(call)s"})
 
 FIRST: LiteralString = " ".join((CASE, "where", ASKING, OLDEST))
 NEXT: LiteralString = " ".join((CASE, "where", ASKING, BEHIND, OLDEST))
@@ -75,7 +75,10 @@ async def case(connection: Connection, wait: str) -> Row | None:
 
 
 async def unknown(
-    connection: Connection, start: tuple[datetime, str] | None, limit: int
+    connection: Connection,
+    filters: Mapping[str, object],
+    start: tuple[datetime, str] | None,
+    limit: int,
 ) -> list[Row]:
     """Calls that nobody knows the outcome of and no open wait asks about, youngest first."""
-    return await youngest(connection, UNKNOWN_PAGES, {"unasked": True}, start, limit)
+    return await youngest(connection, UNKNOWN_PAGES, {"unasked": True, **filters}, start, limit)

@@ -18,7 +18,7 @@ from app.http.holding import ENDED
 from app.http.parts import Id, TheServices
 from app.http.problems import invalid
 from app.http.routing import Route, has_data
-from app.http.schemas.queries import ListQuery, RulesQuery, RunsQuery, Status
+from app.http.schemas.queries import ListQuery, RulesQuery, RunsQuery, Status, Text
 from app.services import (
     views_console,
     views_fleet,
@@ -42,9 +42,10 @@ Turn = Annotated[int | None, Query(alias="from", ge=1, le=2**31 - 2)]
 
 
 class InboxQuery(ListQuery):
-    """`after` and `unknown`: where in its two lists."""
+    """`after` and `unknown`: where in its two lists. `call`: of the second, this one alone."""
 
     unknown: Annotated[str, Field(max_length=1000)] | None = None
+    call: Text | None = None
 
 
 @routes.get("/")
@@ -92,7 +93,8 @@ def _told(story: Story) -> dict[str, Any]:
 @routes.get("/inbox")
 async def show_inbox(request: Request, services: TheServices) -> Response:
     query = _query(request, InboxQuery)
-    told = Listing("unknown", query.limit, query.unknown)
+    only = {} if query.call is None else {"call": query.call}
+    told = Listing("unknown", query.limit, query.unknown, only)
     context = {
         "page": await views_inbox.list_asking(services, Listing("inbox", query.limit, query.after)),
         "unknown": await views_inbox.list_unknown(services, told),
