@@ -47,10 +47,11 @@ class Listing:
         more = len(found) > self.limit
         return {
             "data": [shape(item) for item in shown],
-            "next": self._cursor(position(shown[-1])) if more else None,
+            "next": self.cursor(position(shown[-1])) if more else None,
         }
 
-    def _cursor(self, position: Position) -> str:
+    def cursor(self, position: Position) -> str:
+        """`after` of the page that begins behind the position."""
         parts = [moment(part) if isinstance(part, datetime) else part for part in position]
         text = canonical_json([self._scope(), *parts])
         return base64.urlsafe_b64encode(text.encode()).decode()

@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
+from urllib.parse import quote, urlencode
 
+from app.services.views_pages import Listing
 from app.services.views_story import Story
 
 Json = dict[str, Any]
@@ -33,7 +35,8 @@ def conversation(story: Story) -> list[Json]:
         number = turn["number"]
         items += _said([m for m in story.messages if m["turn"] == number])
         calls = [c for c in story.calls if c["turn"] == number and not c["compensates"]]
-        items.append({"kind": "turn", "turn": turn, "blocks": list(_turn(turn, calls))})
+        blocks = list(_turn(turn, calls))
+        items.append({"kind": "turn", "turn": turn, "blocks": blocks, "whole": _whole(turn)})
     items += _said([m for m in story.messages if m["turn"] is None])
     return items
 
@@ -53,6 +56,13 @@ def waits_by_call(waits: Sequence[Json]) -> dict[str, list[Json]]:
 
 def _said(messages: Sequence[Json]) -> list[Json]:
     return [{"kind": "message", "message": message} for message in messages]
+
+
+def _whole(turn: Json) -> str:
+    """Where the turn alone is, as JSON."""
+    run, before = turn["run"], turn["number"] - 1
+    after = Listing("turns", 1, filters={"run": run}).cursor((before,))
+    return f"/v1/runs/{quote(run)}/turns?{urlencode({'limit': 1, 'after': after})}"
 
 
 def _turn(turn: Json, calls: Sequence[Json]) -> Iterator[Json]:

@@ -44,6 +44,21 @@ async def test_a_long_value_is_cut_and_leads_to_the_whole(
         assert "the-end" in (await http.get(path)).text
 
 
+async def test_a_long_block_of_a_long_run_leads_to_its_turn(
+    http: httpx.AsyncClient, rows: Rows
+) -> None:
+    run = await working(rows, turns=3)
+    for number in (1, 2, 3):
+        content = [{"type": "odd", "number": number, **LONG}]
+        await rows.turn(run, number, content=content, finished_at="2026-01-01")
+
+    links = re.findall(r'href="([^"]*/turns[^"]*)"', await look(http, f"/runs/{run}"))
+
+    answers = [(await http.get(link.replace("&amp;", "&"))).json()["data"] for link in links]
+    assert [[turn["number"] for turn in turns] for turns in answers] == [[1], [2], [3]]
+    assert [turns[0]["content"][0]["end"] for turns in answers] == ["the-end"] * 3
+
+
 async def test_of_a_long_value_no_more_is_read_than_a_page_shows(
     services: Services, rows: Rows
 ) -> None:
