@@ -20,12 +20,16 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 
 @dataclass(frozen=True)
 class Listing:
-    """What a client asks of a list: `name` and `filters` bind the cursor, `after` is one."""
+    """What a client asks of a list: `name` and `filters` bind the cursor, `after` is one.
+
+    `parameter`: what the client calls it.
+    """
 
     name: str
     limit: int
     after: str | None = None
     filters: Mapping[str, Any] = field(default_factory=dict)
+    parameter: str = "after"
 
     def start(self, *parts: Callable[[object], object]) -> Position | None:
         """The position behind which the page begins, each of its parts read by its own reader."""
@@ -37,7 +41,7 @@ class Listing:
                 raise ValueError("of another list")
             return tuple(read(part) for read, part in zip(parts, position, strict=True))
         except (ValueError, TypeError, RecursionError):
-            raise _not_a_cursor() from None
+            raise _not_a_cursor(self.parameter) from None
 
     def page(
         self, found: Sequence[T], shape: Callable[[T], Json], position: Callable[[T], Position]
@@ -85,6 +89,6 @@ def instant(part: object) -> datetime:
     return found
 
 
-def _not_a_cursor() -> Invalid:
+def _not_a_cursor(parameter: str) -> Invalid:
     message = "is no cursor of this list with these filters; start again without it"
-    return Invalid(f"`after` {message}.", errors=[FieldError("after", message)])
+    return Invalid(f"`{parameter}` {message}.", errors=[FieldError(parameter, message)])

@@ -94,7 +94,7 @@ def _told(story: Story) -> dict[str, Any]:
 async def show_inbox(request: Request, services: TheServices) -> Response:
     query = _query(request, InboxQuery)
     only = {} if query.call is None else {"call": query.call}
-    told = Listing("unknown", query.limit, query.unknown, only)
+    told = Listing("unknown", query.limit, query.unknown, only, "unknown")
     context = {
         "page": await views_inbox.list_asking(services, Listing("inbox", query.limit, query.after)),
         "unknown": await views_inbox.list_unknown(services, told),

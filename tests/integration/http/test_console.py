@@ -264,6 +264,13 @@ async def test_a_problem_is_a_page_in_a_browser_with_the_same_status(
     assert plain.headers["content-type"] == "application/problem+json"
 
 
+async def test_a_bad_place_in_either_list_of_the_inbox_is_named(http: httpx.AsyncClient) -> None:
+    for name in ("after", "unknown"):
+        problem = (await http.get("/inbox", params={name: "x"})).json()
+        assert problem["detail"].startswith(f"`{name}` is no cursor")
+        assert [error["field"] for error in problem["errors"]] == [name]
+
+
 async def test_a_program_gets_documents_also_from_a_browser(http: httpx.AsyncClient) -> None:
     response = await http.get("/v1/runs/run_none", headers=BROWSER)
     assert response.headers["content-type"] == "application/problem+json"
