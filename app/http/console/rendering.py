@@ -38,10 +38,13 @@ KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 # A number that only JSON's grammar can carry, 1e999, is an error; what is `printed` has none.
 _READABLE = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
-# No page can hold halves of surrogate pairs, nor show control characters.
-_UNSHOWABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+# No page can hold NUL and halves of surrogate pairs, nor show control characters.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_UNSHOWABLE = "\x01-\x08\x0b\x0c\x0e-\x1f\x7f"
 # They turn the order of what is read around: `user\u202egnp.exe` would look harmless.
-_TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_TURNING = "\u202a-\u202e\u2066-\u2069"
+# Tags stay as they are: their attributes are for the script, which needs the very names.
+_SHOWN = re.compile(f"<[^>]*>|[{_UNSHOWABLE}{_TURNING}]")
 # In JSON as it is stored, where only ASCII is; a control character stays an escape.
 _LETTERS = re.compile(r"((?:\\u(?!00[01])[0-9a-f]{4})+)|\\.")
 _HALF_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-f]{0,3})?$")
@@ -79,9 +82,14 @@ class Page(Response):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         text = TEMPLATES.get_template(template).render(context)
-        text = _TURNING.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
-        content = _UNSHOWABLE.sub("\ufffd", text)
-        super().__init__(content, status, {**HEADERS, **(headers or {})})
+        text = _UNSTORABLE.sub("\ufffd", _SHOWN.sub(_shown, text))
+        super().__init__(text, status, {**HEADERS, **(headers or {})})
+
+
+def _shown(found: re.Match[str]) -> str:
+    if found[0].startswith("<"):
+        return found[0]
+    return f"⟨U+{ord(found[0]):04X}⟩" if found[0] > "\x7f" else "\ufffd"
 
 
 def shown_json(value: object) -> str:

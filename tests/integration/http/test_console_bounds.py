@@ -15,6 +15,7 @@ from app.services.context import Services
 from app.services.views_story import CALLS, MESSAGES, MOST_SHOWN
 from app.store import views_console
 from app.store.db import Connection, Row
+from tests.integration.http.hostile import Elements
 from tests.integration.http.questions import BEGUN, DONE, ask, working
 from tests.integration.http.rows import Rows
 from tests.integration.http.test_console import look
@@ -86,6 +87,19 @@ async def test_letters_of_any_alphabet_are_as_long_as_they_look(
 async def test_what_a_person_decides_on_is_shown_whole(http: httpx.AsyncClient, rows: Rows) -> None:
     asked = await ask(rows, arguments=LONG)
     assert "the-end" in await look(http, f"/waits/{asked.wait}")
+
+
+async def test_a_rule_can_bound_an_argument_whatever_its_name(
+    http: httpx.AsyncClient, rows: Rows
+) -> None:
+    names = ["\u202eredro", "\x01order", "⟨U+202E⟩redro", "a>b"]
+    asked = await ask(rows, arguments=dict.fromkeys(names, 1))
+
+    page = Elements(await look(http, f"/waits/{asked.wait}"))
+
+    bound = [each["data-condition"] for each in page.of("div") if "data-condition" in each]
+    assert bound == names
+    assert not {"\u202e", "\x01"} & set(page.text)
 
 
 async def test_a_question_is_not_hidden_by_timers_before_it(
