@@ -17,6 +17,7 @@ from app import telemetry
 from app.domain.ids import WorkerId, leg_id
 from app.durable.bodies import Bodies
 from app.durable.deltas import Deltas
+from app.durable.engine import TOLD_EACH
 from app.durable.enqueue import Legs
 from app.errors import Fenced
 from app.llm.client import ModelClient
@@ -173,13 +174,15 @@ def enter(entered: Execution) -> None:
 
 async def insist(once: Callable[[], Awaitable[T]]) -> T:
     """Until the database is back; what was going on has been lost to nobody meanwhile."""
-    pause = 0.02
+    pause, told = 0.02, -TOLD_EACH
     while True:
         try:
             return await once()
         except Exception as error:
             if not is_unavailable(error):
                 raise
-            log.warning("it is tried again: %s", type(error).__name__)
+            if time.monotonic() - told >= TOLD_EACH:
+                log.warning("it is tried again: %s", type(error).__name__)
+                told = time.monotonic()
         await asyncio.sleep(pause)
         pause = min(pause * 2, 0.5)

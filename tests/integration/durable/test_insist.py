@@ -7,7 +7,9 @@ import pytest
 import pytest_asyncio
 import sqlalchemy
 from psycopg import errors
+from psycopg.errors import LockNotAvailable
 
+from app.durable import execution
 from app.durable.execution import insist
 from app.store.db import Database, row
 
@@ -56,6 +58,22 @@ async def test_what_passes_is_waited_out(made: Callable[[], Exception]) -> None:
 
     assert await insist(once) == "done"
     assert len(tries) == 3
+
+
+@pytest.mark.parametrize(("each", "times"), [(0.0, 4), (1000.0, 1)])
+async def test_what_lasts_is_told_at_once_and_then_now_and_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, each: float, times: int
+) -> None:
+    monkeypatch.setattr(execution, "TOLD_EACH", each)
+    tries = iter([LockNotAvailable("held")] * 4)
+
+    async def once() -> None:
+        for error in tries:
+            raise error
+
+    await insist(once)
+
+    assert len(caplog.records) == times
 
 
 @pytest.mark.parametrize("made", LASTING, ids=named)
