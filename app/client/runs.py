@@ -10,7 +10,7 @@ from typing import Any, Literal
 from app.client.errors import StillRunning, Unusable
 from app.client.listing import Listing, query_of
 from app.client.models import Call, Json, Message, RunData, Turn, Wait
-from app.client.wire import Flow, Pause, Request, ask, fetch, path, read
+from app.client.wire import GATEWAY_TIMEOUT, Flow, Pause, Request, ask, fetch, path, read
 
 Input = str | Sequence[Mapping[str, Any]]
 OnBusy = Literal["queue", "reject", "supersede", "return_existing"]
@@ -68,10 +68,17 @@ def wait(
     Raises `StillRunning` after `timeout` seconds. Restarts of the service are waited out.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
+    was_cut = False
     while True:
         began = time.monotonic()
         left = None if deadline is None else max(deadline - began, 0.0)
-        found = yield from fetch(_held(run, left), RunData.model_validate)
+        request = _look(run, left, 0 if was_cut else HOLD_SECONDS)
+        answer = yield from ask(request)
+        # A proxy that waits for less than the service holds; the next look is not held.
+        was_cut = request.held and answer.status == GATEWAY_TIMEOUT
+        if was_cut:
+            continue
+        found = read(request, answer, RunData.model_validate)
         if found.has_ended or (until == "asked" and found.asks):
             return found
         now = time.monotonic()
@@ -177,13 +184,14 @@ def _keyed(given: str | None) -> dict[str, str]:
     return {"idempotency-key": given or secrets.token_hex(16)}
 
 
-def _held(run: str, left: float | None) -> Request:
-    hold = HOLD_SECONDS if left is None else int(min(HOLD_SECONDS, left))
+def _look(run: str, left: float | None, hold: int) -> Request:
+    hold = hold if left is None else int(min(hold, left))
     return Request(
         "GET",
         path("runs", run),
         headers={"prefer": f"wait={hold}"} if hold else {},
         seconds=hold + 15.0,
+        held=hold > 0,
         patience=left,
     )
 

@@ -22,11 +22,15 @@ ODD = (ValueError, TypeError, KeyError, RecursionError)
 # The same request may be answered otherwise later.
 PASSING = frozenset({429, 502, 503, 504})
 REFUSED_UNREAD = 429
+GATEWAY_TIMEOUT = 504
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`repeatable`: sent twice, it does no more than sent once. `seconds`: between two bytes."""
+    """`repeatable`: sent twice, it does no more than sent once. `seconds`: between two bytes.
+
+    `held`: the answer is long in coming, so that a proxy's 504 says no more than that.
+    """
 
     method: str
     path: str
@@ -35,6 +39,7 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     seconds: float = READ_SECONDS
     repeatable: bool = True
+    held: bool = False
     patience: float | None = None
 
     @property
@@ -109,7 +114,7 @@ def _repeat(request: Request, policy: Policy) -> Flow[Answer]:
         pause = policy.pause(tries)
         if isinstance(reply, Lost):
             unsent = reply.unsent
-        elif reply.status in PASSING:
+        elif reply.status in PASSING and not _was_held(request, reply):
             unsent = reply.status == REFUSED_UNREAD
             pause = max(pause, retry_after(reply))
         elif reply.status >= 500:
@@ -122,6 +127,10 @@ def _repeat(request: Request, policy: Policy) -> Flow[Answer]:
             return _give_up(request, reply, may_be_done=repeated)
         tries += 1
         yield Pause(pause)
+
+
+def _was_held(request: Request, answer: Answer) -> bool:
+    return request.held and answer.status == GATEWAY_TIMEOUT
 
 
 def _give_up(request: Request, reply: Answer | Lost, *, may_be_done: bool) -> Answer:

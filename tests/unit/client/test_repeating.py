@@ -202,6 +202,22 @@ def test_an_id_stays_one_part_of_its_path() -> None:
     assert service.sent[0].path == "/v1/runs/..%2Fwaits%3Fx%23y"
 
 
+def test_a_proxy_that_cuts_what_is_held_does_not_end_the_waiting() -> None:
+    running = say(202, RUN | {"status": "running"})
+    service = Service([*[say(504), running] * 9, say(200, RUN)])
+
+    assert service.carry_out(runs.wait("run_1"), patience=0).status == "succeeded"
+    assert ["prefer" in request.headers for request in service.sent] == [*[True, False] * 9, True]
+
+
+def test_a_proxy_that_reaches_no_service_ends_the_waiting() -> None:
+    service = Service([say(504)] * 99)
+
+    with pytest.raises(Problem):
+        service.carry_out(runs.wait("run_1"), patience=30)
+    assert 10 < sum(service.paused) <= 30
+
+
 def test_waiting_for_the_end_goes_on_while_a_person_is_asked() -> None:
     wait = {"id": "wait_1", "run": "run_1", "kind": "approval"}
     asking = say(202, RUN | {"status": "waiting", "waiting_for": [wait]})
