@@ -100,9 +100,10 @@ class Courier:
                 await self._settle(connection, delivery, answer)
         except Exception as error:
             # Its claim runs out, and it is tried again.
-            if not is_unavailable(error):
-                raise
-            log.warning("webhook %s: the database is away", delivery["id"])
+            if is_unavailable(error):
+                log.warning("webhook %s: the database is away", delivery["id"])
+            else:
+                log.exception("webhook %s: it cannot be kept what became of it", delivery["id"])
 
     async def _answer(self, database: Database, delivery: Row) -> Answer:
         try:

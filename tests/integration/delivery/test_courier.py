@@ -9,7 +9,6 @@ from standardwebhooks.webhooks import WebhookVerificationError
 
 from app.delivery import post
 from app.domain.webhooks import ATTEMPTS_IN_ORDER, LIFETIME_SECONDS
-from app.services import webhooks as services
 from app.store import webhooks
 from tests.integration.delivery.conftest import StartCourier
 from tests.integration.delivery.deliveries import became, of
@@ -246,20 +245,6 @@ async def test_a_private_address_is_not_called(
 
     assert delivery["last_error"] == "the URL leads to 127.0.0.1, which is not a public address"
     assert receiver.heard == []
-
-
-async def test_what_cannot_be_said_is_a_failure_like_others(
-    stage: Stage, receiver: Receiver, start: StartCourier, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def show(connection: object, run: str) -> None:
-        raise KeyError("x")
-
-    monkeypatch.setattr(services, "show", show)
-    run = await stage.submit(callback=receiver.url)
-    start()
-    (delivery,) = await became(stage, run, "pending", attempts=1)
-
-    assert delivery["last_error"] == "it could not be sent: KeyError"
 
 
 async def test_many_that_fail_keep_nobody_from_a_first_attempt(
