@@ -27,10 +27,11 @@ def service(
     *,
     as_json: bool,
     patience: float = PATIENCE_SECONDS,
-    look: str = "perdure runs list",
+    look: str | None = None,
     agent: str | None = None,
 ) -> "Iterator[Perdure]":
-    """The service at PERDURE_URL. `look`: the command that shows whether something was done.
+    """The service at PERDURE_URL. `look`: the command that shows whether something was done, for
+    one that does something.
 
     `agent`: the name of one that is asked for, for where there is none of that name.
     """
@@ -53,10 +54,11 @@ def service(
         except ClientError as error:
             _refuse(error, client.url, look, as_json=as_json)
         except KeyboardInterrupt:
-            fail(Exit.INTERRUPTED, "Stopped.")
+            may_be = "" if look is None else " It may have been done."
+            fail(Exit.INTERRUPTED, f"Stopped.{may_be}", _where(look))
 
 
-def _refuse(error: "ClientError", url: str, look: str, *, as_json: bool) -> None:
+def _refuse(error: "ClientError", url: str, look: str | None, *, as_json: bool) -> None:
     from app.client import Problem, StillRunning, Uncertain
 
     code = Exit.UNREACHABLE
@@ -72,7 +74,7 @@ def _refuse(error: "ClientError", url: str, look: str, *, as_json: bool) -> None
             detail = in_commands(error.detail)
             fail(Exit.REFUSED, "\n".join([detail, *problems]), error.hint or hint)
         case Uncertain():
-            code, hint = Exit.UNCERTAIN, f"Look with `{look}` before you repeat it."
+            code, hint = Exit.UNCERTAIN, _where(look)
         case _:
             hint = "Start a service, or set PERDURE_URL to the address of one."
     if as_json:
@@ -81,6 +83,10 @@ def _refuse(error: "ClientError", url: str, look: str, *, as_json: bool) -> None
             code, {"type": "about:blank", "title": title, "detail": str(error), "hint": hint}
         )
     fail(code, f"{error} ({url})", hint)
+
+
+def _where(look: str | None) -> str | None:
+    return None if look is None else f"Look with `{look}` before you repeat it."
 
 
 def in_commands(detail: str) -> str:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 runs = typer.Typer(help="Submit runs, look at them, steer them.", no_args_is_help=True)
 
 Id = Annotated[str, typer.Argument(metavar="RUN", help="Its id, run_….", callback=a_run)]
+# Where a run that may have been made is to be seen.
+LIST = "perdure runs list"
 
 
 @runs.command("submit", epilog="Example: perdure runs submit refund-desk 'Refund 1001.' --wait")
@@ -37,9 +39,7 @@ def submit(
     limit: Limits = None,
     priority: Annotated[int | None, typer.Option(help="Lower goes first.")] = None,
     queue_key: Annotated[str | None, typer.Option(help="Whose share of the workers it is.")] = None,
-    deadline: Annotated[
-        str | None, typer.Option(help="Ends it then: 2030-01-31T12:00:00Z.")
-    ] = None,
+    deadline: Annotated[str | None, typer.Option(help="Its end: 2030-01-31T12:00:00Z.")] = None,
     callback: Annotated[str | None, typer.Option(help="A URL for webhooks.")] = None,
     metadata: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="May be repeated.")
@@ -52,10 +52,11 @@ def submit(
     as_json: Json = False,
 ) -> None:
     """Submit a run."""
-    with service(as_json=as_json, agent=agent) as client:
+    text = read_text(input, "INPUT")
+    with service(as_json=as_json, look=LIST, agent=agent) as client:
         run = client.runs.submit(
             agent,
-            read_text(input, "INPUT"),
+            text,
             session=session,
             target=target,
             on_busy=on_busy,
@@ -157,7 +158,7 @@ def fork(
 ) -> None:
     """Start a new run that shares the first turns of another."""
     text = None if input is None else read_text(input, "--input")
-    with service(as_json=as_json) as client:
+    with service(as_json=as_json, look=LIST) as client:
         _told(client.runs.fork(run, turn, text), as_json=as_json)
 
 
@@ -170,8 +171,9 @@ def send(
     """Say something to a run; the model hears it with its next turn."""
     from app.cli.remote import screen
 
+    said = read_text(text, "TEXT")
     with service(as_json=as_json, look=f"perdure runs watch {run}") as client:
-        message = client.runs.send(run, read_text(text, "TEXT"))
+        message = client.runs.send(run, said)
     if as_json:
         screen.print_json(message.raw)
     else:
