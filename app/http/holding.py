@@ -6,7 +6,7 @@ from typing import Any
 from starlette.requests import Request
 
 from app.delivery.hub import Hub
-from app.domain.states import ENDED as ENDED
+from app.domain.states import ENDED
 from app.http.leaving import client_gone
 from app.http.preferences import Preference
 from app.services.context import Services

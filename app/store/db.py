@@ -63,7 +63,7 @@ def allow_idle(seconds: float) -> TextClause:
 
 
 async def be_brief(connection: Connection, milliseconds: int = 50) -> None:
-    """In this transaction a lock that is held is not waited for; the next round tries again."""
+    """In this transaction no lock is waited for longer; what it was to do is tried again later."""
     await connection.execute(f"set local lock_timeout = {milliseconds}")
 
 

@@ -12,13 +12,13 @@ from starlette.responses import RedirectResponse, Response
 
 from app.domain.canonical import printed
 from app.domain.events import EVENTS
+from app.domain.states import ENDED, Status
 from app.http.console import conversation, timeline
 from app.http.console.rendering import HEADERS, Page
-from app.http.holding import ENDED
 from app.http.parts import Id, TheServices
 from app.http.problems import invalid
 from app.http.routing import Route, has_data
-from app.http.schemas.queries import ListQuery, RulesQuery, RunsQuery, Status, Text
+from app.http.schemas.queries import ListQuery, RulesQuery, RunsQuery, Text
 from app.services import (
     views_console,
     views_fleet,

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.requests import Request
 
-from app.domain.states import Status as Status
-from app.domain.states import WaitKind, WaitState
+from app.domain.states import Status, WaitKind, WaitState
 from app.domain.webhooks import State as DeliveryState
 from app.http.problems import refuse
 from app.http.schemas.requests import to_instant
