@@ -45,7 +45,7 @@ async def asking_of(connection: Connection, runs: list[str]) -> list[Json]:
 
 
 async def last_of(connection: Connection, run: str) -> list[Json]:
-    """The run's waits in all states, oldest first."""
+    """The run's waits in all states, oldest first, without what their calls have as well."""
     found = await views_inbox.last_of(connection, run, MOST_WAITS)
     return [shape_case(each) for each in reversed(found)]
 

@@ -21,12 +21,25 @@ TOLD: LiteralString = """
     ) as declared
 """
 
-CASE: LiteralString = f"""
-select wait.*, {MADE_RULE} as made_rule, {TOLD}
+OF_WAITS: LiteralString = """
 from perdure.waits wait
 join perdure.runs run on run.id = wait.run
 left join perdure.calls call on call.id = wait.call
-"""  # noqa: S608 - a constant
+"""
+CASE: LiteralString = f"""
+select wait.*, {MADE_RULE} as made_rule, {TOLD} {OF_WAITS}
+"""
+# For where its call stands as well, with the arguments and the result, which may be long.
+BESIDE_CALL: LiteralString = f"""
+select wait.id, wait.run, wait.kind, wait.state, wait.call, wait.question, wait.arguments_hash,
+    null as arguments, null as evidence, wait.deadline, case when wait.resolution is not null then
+        json_build_object(
+            'decision', wait.resolution -> 'decision', 'outcome', wait.resolution -> 'outcome',
+            'reason', wait.resolution -> 'reason', 'text', wait.resolution -> 'text',
+            'rule', wait.resolution -> 'rule')
+    end as resolution, wait.resolved_by, wait.on_behalf_of, wait.resolved_via, wait.resolved_at,
+    wait.created_at, {MADE_RULE} as made_rule, {TOLD} {OF_WAITS}
+"""
 
 ASKING: LiteralString = """
 wait.state = 'open' and wait.kind in ('approval', 'outcome', 'input', 'external')
@@ -46,9 +59,8 @@ UNKNOWN_PAGES = View(UNKNOWN, "call", {"unasked": UNASKED, "call": "call.id = %(
 FIRST: LiteralString = " ".join((CASE, "where", ASKING, OLDEST))
 NEXT: LiteralString = " ".join((CASE, "where", ASKING, BEHIND, OLDEST))
 OF_RUNS: LiteralString = " ".join((CASE, "where wait.run = any (%(runs)s) and", ASKING, OLDEST))
-LAST: LiteralString = " ".join(
-    (CASE, "where wait.run = %(run)s order by wait.created_at desc, wait.id desc limit %(limit)s")
-)
+YOUNGEST: LiteralString = "order by wait.created_at desc, wait.id desc limit %(limit)s"
+LAST: LiteralString = " ".join((BESIDE_CALL, "where wait.run = %(run)s", YOUNGEST))
 
 
 async def asking(
@@ -66,7 +78,7 @@ async def asking_of(connection: Connection, runs: Sequence[str], limit: int) -> 
 
 
 async def last_of(connection: Connection, run: str, limit: int) -> list[Row]:
-    """The run's waits in all states, youngest first."""
+    """The run's waits in all states, youngest first, without what their calls have as well."""
     return await rows(connection, LAST, run=run, limit=limit)
 
 

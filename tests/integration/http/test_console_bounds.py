@@ -61,16 +61,22 @@ async def test_a_long_block_of_a_long_run_leads_to_its_turn(
 
 
 async def test_of_a_long_value_no_more_is_read_than_a_page_shows(
-    services: Services, rows: Rows
+    http: httpx.AsyncClient, services: Services, rows: Rows
 ) -> None:
     run = await working(rows, turns=1)
+    await rows.turn(run)
     done = DONE | {"state": "succeeded", "replay": "read_only"}
-    await rows.call(run, **done | {"arguments": LONG}, result=LONG)
+    call = await rows.call(run, **done | {"arguments": LONG}, result=LONG)
+    shown = {"arguments": LONG, "evidence": LONG, "resolution": {"result": LONG}}
+    over = {"state": "resolved", "resolved_at": "2026-01-01", "resolved_by": "ann"}
+    await rows.wait(run, call=call, kind="external", **shown, **over)
     await rows.call(run, index=1, proposed=LONG, result="\u044f" * (6 * MOST_SHOWN))
 
     story = await views_story.get_story(services, run, None)
 
     assert len(repr(story.calls)) < 5 * MOST_SHOWN
+    assert len(repr(story.waits)) < MOST_SHOWN
+    assert "<strong>Answered</strong> by ann" in await look(http, f"/runs/{run}")
 
 
 async def test_letters_of_any_alphabet_are_as_long_as_they_look(
