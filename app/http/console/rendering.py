@@ -196,21 +196,10 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (
-        moment,
-        lasting,
-        short,
-        words,
-        broken,
-        texts,
-        first_line,
-        count_of,
-        in_brief,
-        as_text,
-    )
-    made.filters |= {each.__name__: each for each in filters}
+    times = (moment, lasting, short)
+    said = (words, broken, texts, first_line, count_of, in_brief, beginning, as_text)
+    made.filters |= {each.__name__: each for each in (*times, *said)}
     made.filters |= {"json": shown_json, "line": on_one_line}
-    made.filters |= {"beginning": beginning, "as_text": as_text}
     made.tests["cut"] = is_cut
     made.globals |= {"address": address, "between": between, "Scale": Scale}
     return made
