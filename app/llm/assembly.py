@@ -26,6 +26,9 @@ _USAGE_FIELDS = {
 # Of one call; whatever claims more is no count, and would not fit into our tables.
 _MOST_TOKENS = 10**9
 
+# What is nested deeper, neither the next request nor the API could carry.
+DEEPEST = 200
+
 
 class MalformedAnswer(Exception):
     """The server sent something that is not an answer of this wire."""
@@ -62,7 +65,7 @@ class Assembly:
         return ModelAnswer(
             model=self._model,
             stop_reason=_read_reason(self._stop_reason),
-            content=[self._whole(index) for index in sorted(self._blocks)],
+            content=_bearable([self._whole(index) for index in sorted(self._blocks)]),
             usage=Usage(**self._usage),
         )
 
@@ -146,9 +149,27 @@ def _fill_input(block: dict[str, Any], raw: str) -> None:
         return
     try:
         block["input"] = read_json(raw)
-    except (ValueError, RecursionError):
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError:
         block["input"] = {}
         block[PARTIAL_INPUT] = raw
+
+
+def _bearable(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    rest: list[tuple[Json, int]] = [(block, 0) for block in content]
+    while rest:
+        item, depth = rest.pop()
+        if depth > DEEPEST:
+            raise _too_deep()
+        if isinstance(item, dict | list):
+            within = item.values() if isinstance(item, dict) else item
+            rest += [(each, depth + 1) for each in within]
+    return content
+
+
+def _too_deep() -> MalformedAnswer:
+    return MalformedAnswer(f"nested more than {DEEPEST} levels deep")
 
 
 def read_message(payload: Json) -> ModelAnswer:
@@ -159,7 +180,7 @@ def read_message(payload: Json) -> ModelAnswer:
         return ModelAnswer(
             model=str(payload["model"]),
             stop_reason=_read_reason(payload["stop_reason"]),
-            content=[dict(block) for block in payload["content"]],
+            content=_bearable([dict(block) for block in payload["content"]]),
             usage=Usage(**read_usage(payload.get("usage"))),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -1,10 +1,10 @@
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
-from app.llm.assembly import Assembly, MalformedAnswer, ProviderError, read_message
+from app.llm.assembly import DEEPEST, Assembly, MalformedAnswer, ProviderError, read_message
 from app.llm.client import ModelAnswer, Usage
 
 Event = dict[str, Any]
@@ -261,3 +261,40 @@ def test_a_plain_answer_that_is_none_is_malformed(payload: object) -> None:
 def test_a_plain_answer_without_a_stop_reason_is_malformed() -> None:
     with pytest.raises(MalformedAnswer):
         read_message({"type": "message", "model": "m", "content": [], "stop_reason": None})
+
+
+def _nested(levels: int) -> str:
+    """A tool's input, as JSON."""
+    return '{"a":' * levels + "1" + "}" * levels
+
+
+def _streamed(raw: str) -> ModelAnswer:
+    start = {"type": "tool_use", "id": "a", "name": "pay", "input": {}}
+    return _assemble(_block(start, {"type": "input_json_delta", "partial_json": raw}))
+
+
+def _begun(raw: str) -> ModelAnswer:
+    return _assemble(_block({"type": "unknown", "input": json.loads(raw)}))
+
+
+def _plain(raw: str) -> ModelAnswer:
+    block = {"type": "unknown", "input": json.loads(raw)}
+    return read_message(
+        {"type": "message", "model": "m", "stop_reason": "end_turn", "content": [block]}
+    )
+
+
+@pytest.mark.parametrize("read", [_streamed, _begun, _plain])
+def test_an_answer_is_nested_as_deep_as_can_be_carried_and_no_deeper(
+    read: Callable[[str], ModelAnswer],
+) -> None:
+    (block,) = read(_nested(DEEPEST - 1)).content
+    assert json.dumps(block["input"], separators=(",", ":")) == _nested(DEEPEST - 1)
+    for levels in (DEEPEST + 1, 600, 900):
+        with pytest.raises(MalformedAnswer, match="levels deep"):
+            read(_nested(levels))
+
+
+def test_a_streamed_input_too_deep_to_be_read_is_no_broken_json() -> None:
+    with pytest.raises(MalformedAnswer, match="levels deep"):
+        _streamed(_nested(100_000))
