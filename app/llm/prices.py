@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal, localcontext
 
 from app.llm.client import Usage
 
 SCRIPTED = "scripted"
 _MILLION = Decimal(1_000_000)
+# A tool may have changed its process's own.
+_ARITHMETIC = Context()
 
 
 @dataclass(frozen=True)
@@ -79,13 +81,14 @@ def known(model: str) -> bool:
 def cost(model: str, usage: Usage) -> Decimal:
     """In USD. An unknown model costs as much as the dearest one, so that a limit still bounds."""
     price = _price_of(model, usage)
-    millionths = (
-        price.input * usage.input_tokens
-        + price.output * usage.output_tokens
-        + price.cache_read * usage.cache_read_tokens
-        + price.cache_write * usage.cache_write_tokens
-    )
-    return millionths / _MILLION
+    with localcontext(_ARITHMETIC):
+        millionths = (
+            price.input * usage.input_tokens
+            + price.output * usage.output_tokens
+            + price.cache_read * usage.cache_read_tokens
+            + price.cache_write * usage.cache_write_tokens
+        )
+        return millionths / _MILLION
 
 
 def _price_of(model: str, usage: Usage) -> Price:

@@ -1,4 +1,4 @@
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact, localcontext
 
 import pytest
 
@@ -59,3 +59,10 @@ def test_a_long_prompt_has_its_own_price_cache_included() -> None:
 
 def test_the_scripted_model_is_free() -> None:
     assert cost("scripted", Usage(MILLION, MILLION, MILLION, MILLION)) == 0
+
+
+def test_a_process_that_counts_otherwise_changes_no_cost() -> None:
+    usage = Usage(input_tokens=1234, output_tokens=567)
+    exact = cost("claude-sonnet-5", usage)
+    with localcontext(Context(prec=1, traps=[Inexact])):
+        assert cost("claude-sonnet-5", usage) == exact
