@@ -4,7 +4,9 @@ Tool code that blocks the other loop must cost neither the lease nor anybody els
 """
 
 import asyncio
+import errno
 import logging
+import os
 import threading
 import time
 from collections import Counter
@@ -30,6 +32,8 @@ ISOLATE = 0.5
 FORGET = 1.0
 # A leg is DBOS's to run for this long before a worker that does not run it gives it back.
 PICK_UP = 10.0
+# A process without files that it could open is given up after so long.
+SHORTAGE = 5.0
 
 
 class Duties:
@@ -52,6 +56,7 @@ class Duties:
         self.retention_seconds = retention_seconds
         self.idle: dict[str, float] = {}
         self.given_back: Counter[str] = Counter()
+        self.short_since: float | None = None
         self.failed: BaseException | None = None
         self.started = False
         self.leaving = False
@@ -151,6 +156,9 @@ class Duties:
         if self.bench.is_broken:
             log.critical("the event loop of the legs has ended")
             self.on_given_up()
+        if self._is_short_for_good():
+            log.critical("this process can open no more files, and so no connections")
+            self.on_given_up()
         # Before the rows are read: a body that begins after them would seem to be nobody's.
         bodies = self.bench.bodies.in_hand()
         async with database.connection() as connection:
@@ -162,6 +170,11 @@ class Duties:
             await self._give_back(
                 database, await workers.pending_legs(connection, self.bench.worker)
             )
+
+    def _is_short_for_good(self) -> bool:
+        now = time.monotonic()
+        self.short_since = (self.short_since or now) if is_out_of_files() else None
+        return self.short_since is not None and now - self.short_since > SHORTAGE
 
     async def _give_back(self, database: Database, pending: dict[str, str]) -> None:
         now = time.monotonic()
@@ -179,3 +192,11 @@ class Duties:
                 await take_leg(
                     database, connection, self.bench.legs, leg, self.bench.worker, pending[leg]
                 )
+
+
+def is_out_of_files() -> bool:
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return error.errno == errno.EMFILE
+    return False

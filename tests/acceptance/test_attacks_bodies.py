@@ -1,8 +1,11 @@
 """Tools and hooks that break out of what they were given: a run ends, an effect is bounded."""
 
 import asyncio
+import os
+import resource
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -160,6 +163,18 @@ async def ignores_cancel(ctx: ToolContext) -> Reply:
     return {}
 
 
+@tool(replay="idempotent")
+async def hoards_files(ctx: ToolContext) -> Reply:
+    """Open as many files as a process may, and keep them; but once."""
+    await effect("body", ctx)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, most))
+    with suppress(OSError):
+        while ctx.attempt == 1:
+            os.open(os.devnull, os.O_RDONLY)
+    return {}
+
+
 TRANSACTIONAL = [commits, rolls_back, hides_sql_error, changes_role, idles]
 attacker = Agent(
     name="attacker",
@@ -167,7 +182,7 @@ attacker = Agent(
     instructions="Attack.",
     tools=[
         *(*TRANSACTIONAL, escapes, interrupts, escapes_before, ignores_cancel),
-        *(leaves, fails_mutely, breaks_off, ends_the_loop, fails_at_length),
+        *(leaves, fails_mutely, breaks_off, ends_the_loop, fails_at_length, hoards_files),
     ],
 )
 
@@ -223,6 +238,18 @@ async def test_a_worker_whose_legs_cannot_go_on_leaves_them_to_another(
     await client.succeeded(run["id"])
     assert (await client.call(run["id"]))["state"] == "outcome_unknown"
     assert (world.effects.count("body"), broken.exit_code) == (1, 1)
+
+
+async def test_a_worker_that_can_open_nothing_any_more_leaves_its_runs_to_another(
+    world: World, client: Client, deployment: Deployment
+) -> None:
+    run = await client.submit(use("hoards_files"), say("told"), agent="attacker")
+    await eventually(lambda: _has_begun(world), "the body has begun")
+    short = deployment.worker
+    assert await asyncio.to_thread(short.wait) == 1
+    await deployment.start_worker()
+    await client.succeeded(run["id"])
+    await client.succeeded((await client.submit(say("alive"), agent="attacker"))["id"])
 
 
 async def test_a_body_that_ignores_its_time_out_does_not_hold_the_run(
