@@ -167,7 +167,7 @@ def _bench(
     return Bench(
         worker=worker,
         database=database,
-        tools_database=Database(url, size=CONNECTIONS, patience=PATIENCE_SECONDS),
+        tools_database=Database(url, size=CONNECTIONS, patience=PATIENCE_SECONDS, lent=True),
         legs=Legs(url),
         registry=registry,
         model=model,

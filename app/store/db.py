@@ -9,8 +9,9 @@ import psycopg
 from psycopg.errors import ReadOnlySqlTransaction
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
-from sqlalchemy import Engine, TextClause, create_engine, make_url, text
+from sqlalchemy import Engine, TextClause, create_engine, event, make_url, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import PoolResetState
 
 Connection = psycopg.AsyncConnection[Any]
 Row = dict[str, Any]
@@ -23,6 +24,10 @@ REACH: dict[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 8000,
 }
+LIKE_NEW = """
+    set session authorization default; reset all; select pg_advisory_unlock_all();
+    close all; unlisten *; discard temp; discard sequences
+"""
 SESSION = "-c timezone=UTC -c idle_in_transaction_session_timeout=15s -c lock_timeout={}s"
 
 
@@ -77,6 +82,16 @@ async def verdict(connection: Connection, function: LiteralString, **values: obj
     return str((await call(connection, function, **values))[function])
 
 
+def _make_like_new(connection: Any, _: object, state: PoolResetState) -> None:  # noqa: ANN401
+    """In one round trip. A driver's own prepared statements stay."""
+    if state.terminate_only:
+        return
+    connection.rollback()
+    connection.autocommit = True
+    connection.cursor().execute(LIKE_NEW)
+    connection.autocommit = False
+
+
 @dataclass(frozen=True)
 class Transaction:
     """One transaction, seen through psycopg (ours) and through SQLAlchemy (DBOS's and tools')."""
@@ -89,20 +104,27 @@ class Database:
     """One for each event loop. Connects when it is first used."""
 
     def __init__(
-        self, url: str, *, size: int, patience: float, lock_seconds: int = 10, check: bool = False
+        self,
+        url: str,
+        *,
+        size: int,
+        patience: float,
+        lock_seconds: int = 10,
+        check: bool = False,
+        lent: bool = False,
     ) -> None:
         """`size`: connections of each kind; `patience`: seconds to wait for one.
-
         `check`: looks at each before it is used, for those who do not send a statement again.
+        `lent`: to code that is not ours. What it leaves on a connection ends with its transaction.
         """
-        session = SESSION.format(lock_seconds)
         self.url = url
         self._left = False
+        reach = {**REACH, "options": SESSION.format(lock_seconds)}
         # min_size 0 and a short reconnect_timeout: connections are made on demand, so an outage
         # leaves no growing back-off behind when the database returns.
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             url,
-            kwargs={**REACH, "autocommit": True, "options": session},
+            kwargs=reach | {"autocommit": True},
             check=self._check if check else None,
             min_size=0,
             max_size=size,
@@ -110,16 +132,14 @@ class Database:
             reconnect_timeout=0.5,
             open=False,
         )
-        engine: dict[str, Any] = {
-            "pool_size": size,
-            "max_overflow": 0,
-            "pool_timeout": patience,
-            "pool_pre_ping": True,
-            "connect_args": {**REACH, "options": session},
-        }
+        limits: dict[str, Any] = {"pool_size": size, "max_overflow": 0, "pool_timeout": patience}
+        engine = limits | {"pool_pre_ping": True, "connect_args": reach}
         self.engine: AsyncEngine = create_async_engine(sqlalchemy_url(url), **engine)
         # For sync tools, which work in a thread. Connects when it is first used.
         self.sync_engine: Engine = create_engine(sqlalchemy_url(url), **engine)
+        if lent:
+            event.listen(self.engine.sync_engine, "reset", _make_like_new)
+            event.listen(self.sync_engine, "reset", _make_like_new)
 
     async def __aenter__(self) -> Self:
         return self

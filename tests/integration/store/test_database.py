@@ -7,6 +7,7 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.errors import ReadOnlySqlTransaction
+from sqlalchemy import text
 
 from app.store import workers
 from app.store.db import Database, Row, named, row
@@ -107,3 +108,47 @@ async def test_what_a_worker_has_open_is_ended_and_nothing_of_its_neighbours(
         assert await row(second, "select 1 as one") == {"one": 1}
         with pytest.raises(psycopg.errors.AdminShutdown):
             await row(first, "select 1 as one")
+
+
+LEFT = (
+    "set search_path = pg_catalog",
+    "set statement_timeout = '7s'",
+    "set session characteristics as transaction read only",
+    "select pg_advisory_lock(4711)",
+    "create temp table left_behind (n int)",
+    "set role pg_monitor",
+)
+# Everything that the next one who has the connection could notice.
+FOUND = text(
+    """select pg_backend_pid(), current_user, current_setting('search_path'),
+           current_setting('statement_timeout'), current_setting('transaction_read_only'),
+           current_setting('timezone'), to_regclass('pg_temp.left_behind'),
+           (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid())"""
+)
+
+
+async def test_what_was_left_on_a_lent_connection_is_gone(shared_url: str) -> None:
+    async with Database(shared_url, size=1, patience=5, lent=True) as database:
+        for fails in (False, True):
+            async with database.transaction() as lent:
+                before = tuple((await lent.sqlalchemy.execute(FOUND)).one())
+            with suppress(AssertionError):
+                async with database.transaction() as lent:
+                    for statement in LEFT:
+                        await lent.sqlalchemy.execute(text(statement))
+                    assert not fails
+            async with database.transaction() as lent:
+                assert tuple((await lent.sqlalchemy.execute(FOUND)).one()) == before
+
+
+async def test_the_same_is_so_for_those_who_work_in_threads(shared_url: str) -> None:
+    async with Database(shared_url, size=1, patience=5, lent=True) as database:
+        for fails in (False, True):
+            with database.sync_engine.begin() as lent:
+                before = tuple(lent.execute(FOUND).one())
+            with suppress(AssertionError), database.sync_engine.begin() as lent:
+                for statement in LEFT:
+                    lent.execute(text(statement))
+                assert not fails
+            with database.sync_engine.begin() as lent:
+                assert tuple(lent.execute(FOUND).one()) == before
