@@ -178,6 +178,7 @@ def _left_by(call: Json) -> str:
         case "failed" | "denied" | "expired":
             return "absent"
         case "cancelled" | "proposed" | "waiting" | "ready":
-            return "absent" if call["replay"] in LEAVES_NOTHING else "unknown"
+            is_known = call["replay"] in LEAVES_NOTHING or not call["acted"]
+            return "absent" if is_known else "unknown"
         case _:
             return "unknown"

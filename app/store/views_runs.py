@@ -7,7 +7,10 @@ from typing import LiteralString
 from app.store.db import Connection, Row, row
 from app.store.views_pages import View
 
-VIEW: LiteralString = """
+# Any attempt of a call's history that may have done something.
+ACTED: LiteralString = '$[*] ? (@.outcome != "did_not_happen" && @.outcome != "not_called")'
+
+VIEW: LiteralString = f"""
 select run.*,
     array(
         select child.id from perdure.runs child where child.parent = run.id order by child.place
@@ -20,8 +23,10 @@ select run.*,
     (
         select json_agg(json_build_object(
             'call', call.id, 'tool', call.tool, 'state', call.state, 'replay', call.replay,
+            'acted', call.history = '[]' or call.history @? '{ACTED}',
             'undo', (
-                select json_build_object('state', undo.state, 'replay', undo.replay)
+                select json_build_object('state', undo.state, 'replay', undo.replay,
+                    'acted', undo.history = '[]' or undo.history @? '{ACTED}')
                 from perdure.calls undo
                 where undo.compensates = call.id and undo.started_at is not null
             )
@@ -48,7 +53,7 @@ select run.*,
         left join perdure.calls call on call.id = wait.call
     ) as open_waits
 from perdure.runs run cross join lateral perdure.used(run.id) used
-"""
+"""  # noqa: S608 - text of our own
 
 CONDITIONS: Mapping[str, LiteralString] = {
     "status": "run.status = %(status)s",

@@ -1,3 +1,5 @@
+import json
+
 import httpx
 import pytest
 
@@ -31,6 +33,28 @@ async def test_every_call_that_started_tells_its_effect(
     shown = await get(http, f"/v1/runs/{run}")
 
     assert shown["effects"] == [{"call": call, "tool": "pay", "effect": effect}]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "effect"),
+    [
+        (["did_not_happen"], "absent"),
+        (["not_called", "did_not_happen"], "absent"),
+        (["raised", "did_not_happen"], "unknown"),
+        (["did_not_happen", None], "unknown"),
+        (["interrupted"], "unknown"),
+    ],
+)
+async def test_what_is_known_not_to_have_happened_is_no_unknown_effect(
+    http: httpx.AsyncClient, rows: Rows, outcomes: list[str | None], effect: str
+) -> None:
+    run = await rows.run(status="cancelling")
+    history = json.dumps([{"outcome": outcome} for outcome in outcomes])
+    await rows.call(run, state="cancelled", replay="at_most_once", history=history, **DONE)
+
+    (shown,) = (await get(http, f"/v1/runs/{run}"))["effects"]
+
+    assert shown["effect"] == effect
 
 
 @pytest.mark.parametrize(
