@@ -53,6 +53,8 @@ class Janitor:
                 self.reconnected = time.monotonic()
             for worker in silent:
                 await self._judge(connection, worker, seen_before=worker["id"] in suspected)
+            if self.suspected:
+                return  # what they hold locked would be waited for; the next look tells
             for leg in await workers.legs_of_the_dead(connection):
                 await self._take(connection, leg)
 

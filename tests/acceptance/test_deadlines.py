@@ -180,6 +180,7 @@ async def test_deadlines_that_pass_while_nothing_runs_hold_at_the_start(
     queued = await dated(use("count", name="queued"), say("x"), mark="queued")
     for run in (parked, tree, working, queued):
         pass_time(deployment.database_url, run["id"], LIFE)
+    deployment.kill9_api()
     await deployment.restart_api()
     await deployment.start_worker()
     for run in (parked, tree, working, queued):

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ class Commands:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
+            preexec_fn=_hear_interrupts,
         )
 
     async def run(self, *arguments: str) -> Done:
@@ -58,3 +60,8 @@ class Commands:
                 process.kill()
         assert process.returncode is not None
         return Done(process.returncode, out.decode(), err.decode())
+
+
+def _hear_interrupts() -> None:
+    """Also where the tests run in the background of a shell, which has them ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -130,7 +130,8 @@ class Deployment:
         self.api.kill9()
 
     async def restart_api(self) -> None:
-        """Starts the API process again; returns when it accepts requests."""
+        """Starts the API process again, which has ended; returns when it accepts requests."""
+        assert self.api is None or self.api.exit_code is not None
         self.start_api()
         await self.ready()
 
