@@ -11,6 +11,8 @@ from app.store.db import REACH, Transaction, sqlalchemy_url
 
 # Between the death of a worker and the next try of what it may have died of.
 SUSPECTS_PAUSE = 1.0
+# A frozen worker's lock on one leg must not hold up whoever takes over the others.
+SESSION = "-c idle_in_transaction_session_timeout=15s -c lock_timeout=5s"
 # Each is a parameter of a statement, which can have 65,535 of them.
 AT_ONCE = 1000
 
@@ -18,8 +20,9 @@ AT_ONCE = 1000
 class Legs:
     def __init__(self, url: str) -> None:
         # Lazy and without retries: it enqueues over the caller's connection, never over its own.
+        reach = {**REACH, "options": SESSION}
         self._engine = create_engine(
-            sqlalchemy_url(url), pool_pre_ping=True, max_overflow=0, connect_args=REACH
+            sqlalchemy_url(url), pool_pre_ping=True, max_overflow=0, connect_args=reach
         )
         self._client = DBOSClient(
             system_database_engine=self._engine,

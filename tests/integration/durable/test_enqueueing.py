@@ -5,12 +5,14 @@ import asyncio
 import psycopg
 import pytest
 from dbos._error import DBOSWorkflowIDInUseError
+from sqlalchemy.exc import OperationalError
 
 from app.durable import names
 from app.durable.enqueue import Legs
 from app.store.db import Connection, Database, row, rows
 from tests.integration.durable.journal import status
 from tests.integration.store.stage import Stage
+from tests.support.polling import in_time
 
 
 async def enqueue(url: str, legs: Legs, run: str, leg: int = 1, *, fail: bool = False) -> None:
@@ -111,4 +113,19 @@ async def test_a_leg_that_is_over_is_not_run_again(
     await asyncio.to_thread(legs.resume, "run_1:1", names.RUNS)
 
     assert await status(onlooker, "run_1:1") == over
+    legs.close()
+
+
+async def test_a_leg_that_somebody_holds_locked_is_not_waited_for_without_end(
+    database_url: str, onlooker: Connection
+) -> None:
+    legs = Legs(database_url)
+    await enqueue(database_url, legs, "run_1")
+    await onlooker.execute("update dbos.workflow_status set status = 'PENDING'")
+
+    async with onlooker.transaction():
+        await onlooker.execute("select from dbos.workflow_status for update")
+        async with asyncio.timeout(in_time(20)):
+            with pytest.raises(OperationalError, match="lock timeout"):
+                await asyncio.to_thread(legs.resume, "run_1:1", names.RUNS)
     legs.close()
